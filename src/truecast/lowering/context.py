@@ -1,0 +1,84 @@
+"""What a lowering rule may ask for: its node, its dtypes, and the few operations in which precision is
+decided (sums, products, convolutions, random bits). They are here so that no rule decides it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import jax
+import numpy as np
+from jax import lax
+
+from truecast import dtypes
+from truecast.dtypes import DType
+from truecast.errors import UnsupportedError
+from truecast.graph import Node, Value
+from truecast.numerics.plan import Decision
+
+Array = jax.Array
+
+
+class Context:
+    """One node being lowered.
+
+    compute: the dtype of every numeric operand the rule receives, and of what it computes; None where there is
+        no arithmetic. accumulate: the dtype of sums (== compute where the decision has none).
+    outputs: the node's output Values; shape and dtype: those of the first one, as the device holds it.
+    """
+
+    def __init__(self, node: Node, decision: Decision, storage: dict[DType, DType], seed: Array | None) -> None:
+        self.node, self.decision = node, decision
+        self._storage, self._seed = storage, seed
+        self.outputs: tuple[Value | None, ...] = node.outputs
+        self.compute = None if decision.compute is None else dtypes.numpy_dtype(decision.compute)
+        self.accumulate = self.compute if decision.accumulate is None else dtypes.numpy_dtype(decision.accumulate)
+
+    @property
+    def first(self) -> Value:
+        return next(v for v in self.outputs if v is not None)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.first.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.held(self.first)
+
+    def held(self, value: Value) -> np.dtype[Any]:
+        """The dtype in which the device holds `value` (law N11)."""
+        return dtypes.numpy_dtype(self._storage.get(value.dtype, value.dtype))
+
+    def constant(self, number: complex | float | int | bool, like: Array) -> Array:
+        """A 0-dim array of `like`'s dtype; a Python scalar is rounded once (law N6)."""
+        return lax.full((), number, like.dtype)
+
+    def fill(self, number: complex | float | int | bool, like: Array) -> Array:
+        """An array of `like`'s shape and dtype, filled with one number."""
+        return lax.full(like.shape, number, like.dtype)
+
+    def sum(self, x: Array, axes: Sequence[int], keepdims: bool = False) -> Array:
+        """The sum along `axes`, held in `accumulate` (law N4), returned in x's dtype."""
+        total = lax.reduce_sum(lax.convert_element_type(x, self.accumulate), tuple(axes))
+        if keepdims:
+            total = lax.expand_dims(total, tuple(axes))
+        return lax.convert_element_type(total, x.dtype)
+
+    def dot(self, a: Array, b: Array, contract: tuple[Sequence[int], Sequence[int]], batch: tuple[Sequence[int], Sequence[int]] = ((), ())) -> Array:
+        """The contraction of a and b, returned in `accumulate` (laws N4, N5)."""
+        return lax.dot_general(a, b, (contract, batch), preferred_element_type=self.accumulate)
+
+    def accumulated(self, x: Array) -> Array:
+        """x in the accumulate dtype: what is added to a `dot` before it is rounded (a bias)."""
+        return lax.convert_element_type(x, self.accumulate)
+
+    def unsupported(self, what: str, help: str = "") -> NoReturn:
+        raise UnsupportedError(
+            f"{self.node.op} {what}",
+            where=self.node.site,
+            values=", ".join(map(str, self.node.inputs)),
+            why="its lowering rule does not cover this form",
+            help=help or None,
+        )

@@ -1,0 +1,115 @@
+"""Runs a Graph under its Plan with jax.lax: the engine around the rules.
+
+It hands each rule its operands in the compute dtype, rounds and converts what the rule returns (laws N2,
+N3), and names every instruction after its node, so that a line of HLO leads back to a line of source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from jax import lax
+
+from truecast import dtypes, ops
+from truecast.dtypes import DType
+from truecast.graph import Graph, Node, Value
+from truecast.lowering.context import Array, Context
+from truecast.lowering.registry import rule_for
+from truecast.numerics.plan import Decision, Plan
+from truecast.ops.operands import bound, numeric_names, promoted_dtype
+
+# Schema arguments that say where or how a tensor is stored, or which dtype it gets: the engine's affair, not a rule's.
+_NOT_FOR_RULES = frozenset(("dtype", "layout", "device", "pin_memory", "memory_format", "generator", "non_blocking"))
+
+
+def scope(node: Node) -> str:
+    """The name of a node's instructions in StableHLO and HLO: value name, then overload."""
+    return f"{node.name}.{node.op}"
+
+
+def function_of(plan: Plan) -> Callable[..., tuple[Array, ...]]:
+    """A function of the graph's inputs, in order, to its outputs, in order, for jax.jit to trace."""
+    graph = plan.graph
+
+    def run(*inputs: Array) -> tuple[Array, ...]:
+        engine = _Engine(plan)
+        for entry, array in zip(graph.inputs, inputs, strict=True):
+            engine.rounded[entry.value.name] = array
+        for node, decision in zip(graph.nodes, plan.decisions, strict=True):
+            with jax.named_scope(scope(node)):
+                engine.run(node, decision)
+        return tuple(engine.rounded[o.value.name] for o in graph.outputs if o.value is not None)
+
+    run.__name__ = "".join(c if c.isalnum() else "_" for c in graph.name) or "graph"
+    return run
+
+
+class _Engine:
+    def __init__(self, plan: Plan) -> None:
+        self.storage: dict[DType, DType] = {dtypes.of(a): dtypes.of(b) for a, b in plan.numerics.storage}
+        self.rounded: dict[str, Array] = {}
+        self.wide: dict[str, tuple[int, Array]] = {}  # value name -> (region, its value before rounding)
+
+    def run(self, node: Node, decision: Decision) -> None:
+        op = ops.lookup(node.op)
+        rule = rule_for(node)
+        context = Context(node, decision, self.storage, None)
+        numeric: frozenset[str] = frozenset()
+        target = None
+        elementwise = False
+        if op is not None:
+            elementwise = op.kind == "elementwise"
+            if decision.compute is not None:
+                numeric, target = numeric_names(node, op), decision.compute
+            elif op.promotion != "none":
+                promoted = promoted_dtype(node, op)
+                numeric, target = numeric_names(node, op), self.storage.get(promoted, promoted)
+        arguments: dict[str, Any] = {}
+        for name, argument in bound(node).items():
+            if name in _NOT_FOR_RULES:
+                continue
+            operand = self._argument(argument, target if name in numeric else None, decision.region)
+            if elementwise and name in numeric and operand is not None:
+                operand = lax.broadcast_in_dim(operand, context.shape, range(len(context.shape) - operand.ndim, len(context.shape)))
+            arguments[name] = operand
+        results = rule(context, **arguments)
+        self._bind(node, decision, context, results if isinstance(results, Sequence) else (results,))
+
+    def _argument(self, argument: Any, target: DType | None, region: int) -> Any:
+        if isinstance(argument, Value):
+            array = self.rounded[argument.name]
+            if target is None:
+                return array
+            wide = self.wide.get(argument.name)
+            if wide is not None and region and wide[0] == region:
+                array = wide[1]
+            return lax.convert_element_type(array, dtypes.numpy_dtype(target))
+        if isinstance(argument, tuple):
+            return tuple(self._argument(a, target, region) for a in argument)
+        if target is not None and isinstance(argument, bool | int | float | complex):
+            return lax.full((), argument, dtypes.numpy_dtype(target))
+        return argument
+
+    def _bind(self, node: Node, decision: Decision, context: Context, results: Sequence[Any]) -> None:
+        for value, array in zip(node.outputs, results, strict=True):
+            if value is None:
+                continue
+            held = context.held(value)
+            assert array.shape == value.shape, f"{node.op}: the rule made {array.shape}, PyTorch says {value.shape}"
+            if decision.region and array.dtype != held:
+                self.wide[value.name] = (decision.region, array)
+            self.rounded[value.name] = _round(array, held, decision)
+
+
+def _round(array: Array, held: Any, decision: Decision) -> Array:
+    """`array` as the device holds it, rounded as law N3 says."""
+    dtype = dtypes.of(held)
+    if decision.compute is not None and decision.rounding == "op" and dtype.name == "bfloat16":
+        array = lax.reduce_precision(array, dtype.exponent_bits, dtype.mantissa_bits)
+    if array.dtype == held:
+        return array
+    source = dtypes.of(array.dtype)
+    assert source.is_inexact and dtype.is_inexact, f"a rule returned {source} for a {dtype} result"
+    return lax.convert_element_type(array, held)

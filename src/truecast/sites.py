@@ -1,0 +1,115 @@
+"""Which line of the user's source an operation comes from, down to the columns of the sub-expression.
+
+A leaf: imports nothing of truecast, torch or jax. While recording, only (code object, instruction
+offset) is kept, since that costs nothing; `resolve` turns it into a `Site` when somebody looks.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import linecache
+import os
+from dataclasses import dataclass
+from types import CodeType, FrameType
+from typing import Literal
+
+Phase = Literal["forward", "backward", "optimizer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A source position: file, line, column span, function, module path, phase.
+
+    Lines and columns count from 1, columns in characters; `end_column` is exclusive; 0 means unknown.
+    `module` is the path of the nn.Module that was running ("layers.0.mlp"), "" outside of any.
+    """
+
+    file: str = ""
+    line: int = 0
+    column: int = 0
+    end_line: int = 0
+    end_column: int = 0
+    function: str = ""
+    module: str = ""
+    phase: Phase = "forward"
+
+    def __str__(self) -> str:
+        if not self.file:
+            return "<unknown>"
+        column = f":{self.column}" if self.column else ""
+        return f"{os.path.basename(self.file)}:{self.line}{column}"
+
+    @property
+    def text(self) -> str:
+        """The source line, without its line end; "" if the source can't be read."""
+        return linecache.getline(self.file, self.line).rstrip("\n")
+
+    @property
+    def expression(self) -> str:
+        """The source text of exactly this span on its first line; the whole stripped line without columns."""
+        text = self.text
+        if not self.column:
+            return text.strip()
+        end = self.end_column - 1 if self.end_line == self.line else len(text)
+        return text[self.column - 1 : end]
+
+
+UNKNOWN = Site()
+
+
+@functools.lru_cache(maxsize=65536)
+def resolve(code: CodeType, offset: int, module: str = "", phase: Phase = "forward") -> Site:
+    """The Site of the instruction at byte `offset` (`frame.f_lasti`) of `code`."""
+    positions = next(itertools.islice(code.co_positions(), max(offset, 0) // 2, None), (None, None, None, None))
+    line, end_line, column, end_column = positions
+    line = line or code.co_firstlineno
+    end_line = end_line or line
+    return Site(
+        file=code.co_filename,
+        line=line,
+        column=_character(code.co_filename, line, column),
+        end_line=end_line,
+        end_column=_character(code.co_filename, end_line, end_column),
+        function=code.co_qualname,
+        module=module,
+        phase=phase,
+    )
+
+
+def _character(file: str, line: int, byte_offset: int | None) -> int:
+    """A UTF-8 byte offset (from 0) as a character column (from 1); 0 if unknown."""
+    if byte_offset is None:
+        return 0
+    text = linecache.getline(file, line)
+    if text.isascii():  # also when there is no source: the offset is the best that is known
+        return byte_offset + 1
+    return len(text.encode()[:byte_offset].decode(errors="replace")) + 1
+
+
+_FRAMEWORKS = ("torch", "torch_xla", "torchax", "functorch", "jax", "jaxlib", "truecast", "numpy", "contextlib", "functools")
+
+
+@functools.cache
+def is_framework_file(filename: str) -> bool:
+    """Whether a frame of this file belongs to a framework, not to the program being described.
+
+    Libraries of models (transformers, diffusers) count as the program: their lines are what a person reads.
+    """
+    if filename.startswith("<frozen"):
+        return True
+    parts = filename.replace("\\", "/").split("/")
+    for marker in ("site-packages", "dist-packages", "src"):
+        if marker in parts:
+            rest = parts[len(parts) - parts[::-1].index(marker) :]
+            if rest and rest[0].removesuffix(".py") in _FRAMEWORKS:
+                return True
+    standard = os.path.dirname(os.__file__).replace("\\", "/")
+    return filename.startswith(standard) and "site-packages" not in parts
+
+
+def user_frame(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame, from `frame` outwards, that is not a framework's; None if there is none."""
+    while frame is not None and is_framework_file(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame

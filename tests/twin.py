@@ -1,0 +1,90 @@
+"""One ATen call through truecast, beside the same call in PyTorch eager: the twin of most tests here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+
+from truecast import dtypes
+from truecast.graph import Graph, Input, Node, Output, Token, Value
+from truecast.lowering import rules as _rules  # noqa: F401  (registers every rule)
+from truecast.lowering.emit import function_of
+from truecast.numerics.numerics import Numerics
+from truecast.numerics.plan import resolve
+from truecast.ops.schema import overload
+
+EAGER = Numerics("eager")  # no rules: opmath, float32 accumulation, every result rounded
+
+
+def to_numpy(tensor: torch.Tensor) -> np.ndarray:
+    """A torch tensor's bits as a NumPy array of the dtype that jax uses for it."""
+    tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
+    target = dtypes.numpy_dtype(dtypes.of(tensor.dtype))
+    if tensor.dtype in (torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2):
+        integer = torch.int16 if tensor.dtype is torch.bfloat16 else torch.int8
+        return tensor.view(integer).numpy().view(target)
+    return tensor.numpy()
+
+
+def single_node_graph(op: str, *args: Any, **kwargs: Any) -> tuple[Graph, list[torch.Tensor], Any]:
+    """The Graph of one call of an overload, its tensor inputs in order, and what eager returns for it."""
+    tensors: list[torch.Tensor] = []
+    inputs: list[Input] = []
+
+    def argument(leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            tensors.append(leaf)
+            value = Value(f"arg{len(tensors)}", dtypes.of(leaf.dtype), tuple(leaf.shape))
+            inputs.append(Input(value))
+            return value
+        if isinstance(leaf, torch.dtype):
+            return dtypes.of(leaf)
+        if isinstance(leaf, list | tuple):
+            return tuple(argument(item) for item in leaf)
+        if isinstance(leaf, torch.device | torch.memory_format | torch.layout):
+            return Token(str(leaf))
+        return leaf
+
+    node_args = tuple(argument(a) for a in args)
+    node_kwargs = tuple((k, argument(v)) for k, v in kwargs.items())
+    expected = overload(op)(*args, **kwargs)
+    leaves = pytree.tree_leaves(expected) if isinstance(expected, list | tuple) else [expected]
+    outputs = tuple(
+        None if t is None else Value(f"out{i}", dtypes.of(t.dtype), tuple(t.shape)) for i, t in enumerate(leaves)
+    )
+    node = Node(op, node_args, node_kwargs, outputs)
+    graph = Graph("call", tuple(inputs), (node,), tuple(Output(v) for v in outputs if v is not None)).verify()
+    return graph, tensors, [t for t in leaves if t is not None]
+
+
+def run(graph: Graph, tensors: list[torch.Tensor], numerics: Numerics = EAGER) -> list[np.ndarray]:
+    """The graph's results under `numerics`, computed by XLA on the CPU."""
+    with jax.enable_x64(True):
+        function = jax.jit(function_of(resolve(graph, numerics)))
+        return [np.asarray(r) for r in function(*(to_numpy(t) for t in tensors))]
+
+
+def compare(op: str, *args: Any, numerics: Numerics = EAGER, ulps: float = 4, **kwargs: Any) -> None:
+    """Asserts that the call gives eager's dtypes, shapes and values, to `ulps` units in the last place of
+    the larger of the element and the result's mean magnitude (so that cancellation does not count)."""
+    graph, tensors, expected = single_node_graph(op, *args, **kwargs)
+    for got, want_tensor in zip(run(graph, tensors, numerics), expected, strict=True):
+        want = to_numpy(want_tensor)
+        assert got.dtype == want.dtype, f"{op}: dtype {got.dtype}, eager has {want.dtype}"
+        assert got.shape == want.shape, f"{op}: shape {got.shape}, eager has {want.shape}"
+        dtype = dtypes.of(want_tensor.dtype)
+        if not dtype.is_inexact:
+            np.testing.assert_array_equal(got, want, err_msg=op)
+            continue
+        wide = np.complex128 if dtype.category == "complex" else np.float64
+        got64, want64 = got.astype(wide), want.astype(wide)
+        finite = np.abs(want64[np.isfinite(want64)])
+        eps = 2.0 ** -dtype.mantissa_bits
+        floor = float(finite.mean()) if finite.size else 0.0
+        bound = ulps * eps * np.maximum(np.abs(want64), floor)
+        close = (got64 == want64) | (np.isnan(got64) & np.isnan(want64)) | (np.abs(got64 - want64) <= bound)
+        assert close.all(), f"{op} {dtype}: {np.count_nonzero(~close)} of {close.size} differ\n got {got64[~close][:5]}\nwant {want64[~close][:5]}"
