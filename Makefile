@@ -1,0 +1,38 @@
+# Two commands do all the set-up on a fresh machine: `make demo` and `make test`.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test lint unit sweep bench clean
+
+demo: $(READY)
+	$(BIN)/python examples/train_llama.py
+
+test: lint
+	$(BIN)/pytest -n 2 --dist loadgroup
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+unit: $(READY)
+	$(BIN)/pytest tests/unit tests/repo tests/messages
+
+sweep: $(READY)          # the whole OpInfo database; writes docs/status.md
+	$(BIN)/python -m tests.ops.sweep
+
+bench: $(READY)
+	$(BIN)/python bench/llama_step.py
+
+# torch is pinned in constraints.txt: without the pin, pip may draw a CUDA build of several gigabytes.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || { echo "make: Python 3.11 or newer is needed; name it with PYTHON=..." >&2; exit 2; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[models,test,lint]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info
