@@ -26,14 +26,20 @@ class Context:
     compute: the dtype of every numeric operand the rule receives, and of what it computes; None where there is
         no arithmetic. accumulate: the dtype of sums (== compute where the decision has none).
     outputs: the node's output Values; shape and dtype: those of the first one, as the device holds it.
+    key: the node's own random key (law N8); only a node that draws random bits has one.
     """
 
-    def __init__(self, node: Node, decision: Decision, storage: dict[DType, DType], seed: Array | None) -> None:
+    def __init__(self, node: Node, decision: Decision, storage: dict[DType, DType], key: Array | None) -> None:
         self.node, self.decision = node, decision
-        self._storage, self._seed = storage, seed
+        self._storage, self._key = storage, key
         self.outputs: tuple[Value | None, ...] = node.outputs
         self.compute = None if decision.compute is None else dtypes.numpy_dtype(decision.compute)
         self.accumulate = self.compute if decision.accumulate is None else dtypes.numpy_dtype(decision.accumulate)
+
+    @property
+    def key(self) -> Array:
+        assert self._key is not None, f"{self.node.op} draws random bits, but emit.draws_random_bits denies it"
+        return self._key
 
     @property
     def first(self) -> Value:

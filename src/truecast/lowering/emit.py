@@ -29,12 +29,34 @@ def scope(node: Node) -> str:
     return f"{node.name}.{node.op}"
 
 
-def function_of(plan: Plan) -> Callable[..., tuple[Array, ...]]:
-    """A function of the graph's inputs, in order, to its outputs, in order, for jax.jit to trace."""
-    graph = plan.graph
+def draws_random_bits(node: Node) -> bool:
+    """Whether a node consumes randomness: kind "random", or a dropout probability that is not zero."""
+    op = ops.lookup(node.op)
+    if op is not None and op.kind == "random":
+        return True
+    arguments = bound(node)
+    return any(arguments.get(name) not in (None, 0, 0.0) for name in ("dropout_p", "dropout"))
 
-    def run(*inputs: Array) -> tuple[Array, ...]:
-        engine = _Engine(plan)
+
+def needs_seed(graph: Graph) -> bool:
+    """Whether `function_of` takes the trailing seed argument."""
+    return any(draws_random_bits(node) for node in graph.nodes)
+
+
+def function_of(plan: Plan) -> Callable[..., tuple[Array, ...]]:
+    """A function of the graph's inputs, in order, to its outputs, in order, for jax.jit to trace.
+
+    If `needs_seed(plan.graph)`, the function takes one more argument after the inputs: uint32[2], the seed of
+    this call (law N8). Whoever runs the program draws both words anew at each call, from torch's default CPU
+    generator, so that torch.manual_seed fixes them. The key of the i-th node that draws is
+    fold_in(threefry key of the seed, i): it depends on the Graph and the seed, not on the Numerics.
+    """
+    graph = plan.graph
+    seeded = needs_seed(graph)
+
+    def run(*arguments: Array) -> tuple[Array, ...]:
+        inputs, seed = (arguments[:-1], arguments[-1]) if seeded else (arguments, None)
+        engine = _Engine(plan, seed)
         for entry, array in zip(graph.inputs, inputs, strict=True):
             engine.rounded[entry.value.name] = array
         for node, decision in zip(graph.nodes, plan.decisions, strict=True):
@@ -47,7 +69,9 @@ def function_of(plan: Plan) -> Callable[..., tuple[Array, ...]]:
 
 
 class _Engine:
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, seed: Array | None) -> None:
+        self.key = None if seed is None else jax.random.wrap_key_data(seed, impl="threefry2x32")
+        self.draws = 0  # nodes that drew random bits so far
         self.storage: dict[DType, DType] = {dtypes.of(a): dtypes.of(b) for a, b in plan.numerics.storage}
         self.rounded: dict[str, Array] = {}
         self.wide: dict[str, tuple[int, Array]] = {}  # value name -> (region, its value before rounding)
@@ -55,7 +79,7 @@ class _Engine:
     def run(self, node: Node, decision: Decision) -> None:
         op = ops.lookup(node.op)
         rule = rule_for(node)
-        context = Context(node, decision, self.storage, None)
+        context = Context(node, decision, self.storage, self._next_key(node))
         numeric: frozenset[str] = frozenset()
         target = None
         elementwise = False
@@ -76,6 +100,12 @@ class _Engine:
             arguments[name] = operand
         results = rule(context, **arguments)
         self._bind(node, decision, context, results if isinstance(results, Sequence) else (results,))
+
+    def _next_key(self, node: Node) -> Array | None:
+        if self.key is None or not draws_random_bits(node):
+            return None
+        self.draws += 1
+        return jax.random.fold_in(self.key, self.draws)
 
     def _argument(self, argument: Any, target: DType | None, region: int) -> Any:
         if isinstance(argument, Value):
