@@ -1,0 +1,80 @@
+"""PyTorch's OpInfo database as work items: one operator, one dtype, a list of sample calls.
+
+`torch.testing._internal` is private; this file is the only one that touches it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils import _pytree as pytree
+
+DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.bool, torch.complex64)
+
+# Their values are not functions of their inputs: shapes and dtypes are compared, values are not.
+RANDOM = frozenset(
+    "bernoulli multinomial normal rand randint randn rand_like randint_like randn_like empty empty_like empty_permuted "
+    "empty_strided new_empty new_empty_strided uniform cauchy exponential geometric log_normal nn.functional.dropout "
+    "nn.functional.dropout2d nn.functional.dropout3d nn.functional.alpha_dropout nn.functional.feature_alpha_dropout "
+    "nn.functional.rrelu nn.functional.fractional_max_pool2d nn.functional.fractional_max_pool3d pca_lowrank "
+    "svd_lowrank torch.ops.aten._safe_softmax.default".split()
+)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One sample: what to call and its arguments. `run` returns a tuple of tensors."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    keywords: dict[str, Any]
+
+    def run(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[torch.Tensor, ...]:
+        result = self.function(*arguments, **keywords)
+        return tuple(leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor))
+
+
+def full_name(info: Any) -> str:
+    return f"{info.name}.{info.variant_test_name}" if info.variant_test_name else str(info.name)
+
+
+def operators() -> dict[str, Any]:
+    """OpInfo by full name."""
+    return {full_name(info): info for info in op_db}
+
+
+def calls(info: Any, dtype: torch.dtype, *, gradient: bool, limit: int) -> Iterator[Call]:
+    """Up to `limit` samples of an operator, evenly spaced over what OpInfo gives. The seed is fixed."""
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        samples = list(info.sample_inputs("cpu", dtype, requires_grad=gradient))
+    step = max(1, -(-len(samples) // limit)) if limit else 1
+    for sample in samples[::step]:
+        yield Call(info.op, (sample.input, *sample.args), dict(sample.kwargs))
+
+
+def supports(info: Any, dtype: torch.dtype, *, gradient: bool) -> bool:
+    return dtype in info.supported_dtypes("cpu") and (not gradient or info.supports_autograd)
+
+
+def with_gradients(call: Call) -> Call:
+    """The call's results followed by the gradients of their weighted sum; weights are a fixed cosine."""
+
+    def function(*arguments: Any, **keywords: Any) -> tuple[torch.Tensor, ...]:
+        inputs = [t for t in pytree.tree_leaves((arguments, keywords)) if isinstance(t, torch.Tensor) and t.requires_grad]
+        outputs = call.run(arguments, keywords)
+        inexact = [o for o in outputs if o.requires_grad]
+        total = sum((o * torch.cos(torch.arange(o.numel(), dtype=torch.float32)).reshape(o.shape)).sum() for o in inexact)
+        if not isinstance(total, torch.Tensor):
+            return outputs
+        total = total.real if total.is_complex() else total
+        gradients = torch.autograd.grad(total, inputs, allow_unused=True)
+        return (*(o.detach() for o in outputs), *(g for g in gradients if g is not None))
+
+    return Call(function, call.arguments, call.keywords)

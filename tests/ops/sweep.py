@@ -1,0 +1,201 @@
+"""`python -m tests.ops.sweep`: PyTorch's OpInfo database through `tc.lower(...).compile()`, judged against eager.
+
+Children do the work, so that no sample can kill the sweep: a child that dies is counted as a crash of the
+operator it was at, and the rest of its list goes to a new one. Writes docs/status.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+COLUMNS = ("float32", "bfloat16", "float16", "int64", "bool", "complex64", "gradient")
+OUTCOMES = ("pass", "wrong dtype", "wrong value", "unsupported", "error", "crash")
+
+
+@dataclass
+class Record:
+    """How many samples of one operator and column had one outcome, with the first one's detail."""
+
+    operator: str
+    column: str
+    outcome: str
+    count: int
+    detail: str = ""
+
+
+def run_children(operators: list[str], columns: tuple[str, ...], limit: int, jobs: int, patience: float) -> list[Record]:
+    """Every record of a sweep over `operators`; `patience` is the time in seconds that one operator may take."""
+    work: queue.SimpleQueue[str] = queue.SimpleQueue()
+    for name in operators:
+        work.put(name)
+    records: list[Record] = []
+    lock = threading.Lock()
+    done = 0
+
+    def serve() -> None:
+        nonlocal done
+        child: subprocess.Popen[str] | None = None
+        served = 0
+        while True:
+            try:
+                name = work.get_nowait()
+            except queue.Empty:
+                break
+            if child is None or served >= 60:  # a fresh process now and then, so that memory stays bounded
+                if child is not None:
+                    child.kill()
+                child, served = _spawn(columns, limit), 0
+            served += 1
+            found = _ask(child, name, patience)
+            if child.poll() is not None:
+                child = None
+            with lock:
+                records.extend(found)
+                done += 1
+                if sys.stderr.isatty() or done % 25 == 0:
+                    print(f"\r{done}/{len(operators)} {name:60.60}", end="" if sys.stderr.isatty() else "\n", file=sys.stderr)
+        if child is not None:
+            child.kill()
+
+    threads = [threading.Thread(target=serve) for _ in range(jobs)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return records
+
+
+def _spawn(columns: tuple[str, ...], limit: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-W", "ignore", "-m", "tests.ops.sweep_child", ",".join(columns), str(limit)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TRUECAST_CACHE": "off"}
+    return subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+
+
+def _ask(child: subprocess.Popen[str], name: str, patience: float) -> list[Record]:
+    assert child.stdin is not None and child.stdout is not None
+    found: list[Record] = []
+    timer = threading.Timer(patience, child.kill)
+    timer.start()
+    began = time.monotonic()
+    try:
+        child.stdin.write(name + "\n")
+        child.stdin.flush()
+        for line in child.stdout:
+            if not line.startswith("{"):
+                continue
+            message = json.loads(line)
+            if message.get("done"):
+                return found
+            found.append(Record(**message))
+    except BrokenPipeError:
+        pass  # the child died between two operators; the wait below says how
+    finally:
+        timer.cancel()
+    child.wait()
+    if time.monotonic() - began >= patience:
+        found.append(Record(name, "all", "error", 1, f"no answer in {patience:.0f} s"))
+    else:
+        found.append(Record(name, "all", "crash", 1, f"the process died with status {child.returncode}"))
+    return found
+
+
+def summary(records: list[Record]) -> dict[str, collections.Counter[str]]:
+    """Samples by column and outcome."""
+    table: dict[str, collections.Counter[str]] = {column: collections.Counter() for column in COLUMNS}
+    for record in records:
+        table.setdefault(record.column, collections.Counter())[record.outcome] += record.count
+    return {column: counts for column, counts in table.items() if counts}
+
+
+def markdown(records: list[Record], limit: int) -> str:
+    """docs/status.md: the summary, everything wrong one by one, and operator x column."""
+    lines = [
+        "# What runs",
+        "",
+        "PyTorch's OpInfo database through `tc.lower(...).compile()` under the numerics `eager`, judged against",
+        f"PyTorch eager on the CPU; at most {limit} samples an operator and dtype. Made by `python -m tests.ops.sweep`.",
+        "",
+        "| column | samples | " + " | ".join(OUTCOMES) + " | passing |",
+        "|---|---" * 1 + "|---" * (len(OUTCOMES) + 1) + "|",
+    ]
+    for column, counts in summary(records).items():
+        total = counts.total()
+        cells = " | ".join(str(counts[outcome]) for outcome in OUTCOMES)
+        lines.append(f"| {column} | {total} | {cells} | {100 * counts['pass'] / total:.1f}% |")
+    for outcome in ("crash", "wrong dtype", "wrong value", "error"):
+        chosen = [r for r in records if r.outcome == outcome]
+        if chosen:
+            lines += ["", f"## {outcome.capitalize()}", ""]
+            lines += [f"- `{r.operator}` {r.column} ({r.count}): {r.detail}" for r in sorted(chosen, key=lambda r: (r.operator, r.column))]
+    reasons: dict[str, list[str]] = collections.defaultdict(list)
+    for record in records:
+        if record.outcome == "unsupported":
+            reasons[record.detail].append(f"`{record.operator}` {record.column}")
+    if reasons:
+        lines += ["", "## Unsupported, by reason", ""]
+        for reason, where in sorted(reasons.items(), key=lambda item: -len(item[1])):
+            shown = ", ".join(sorted(where)[:6]) + (f" and {len(where) - 6} more" if len(where) > 6 else "")
+            lines.append(f"- {reason}: {shown}")
+    lines += ["", "## Operator by column", "", "| operator | " + " | ".join(COLUMNS) + " |", "|---" * (len(COLUMNS) + 1) + "|"]
+    by_cell: dict[tuple[str, str], collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    for record in records:
+        by_cell[record.operator, record.column][record.outcome] += record.count
+    for operator in sorted({r.operator for r in records}):
+        cells = []
+        for column in COLUMNS:
+            counts = by_cell.get((operator, column)) or by_cell.get((operator, "all"))
+            cells.append("" if not counts else f"{counts['pass']}/{counts.total()}")
+        lines.append(f"| {operator} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="operators whose name contains one of these, comma separated")
+    parser.add_argument("--columns", default=",".join(COLUMNS))
+    parser.add_argument("--limit", type=int, default=12, help="samples an operator and dtype; 0 for all")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--patience", type=float, default=240.0, help="seconds that one operator may take")
+    parser.add_argument("--output", type=Path, help="the report; docs/status.md for a whole sweep, none otherwise")
+    parser.add_argument("--json", type=Path, help="every record, one JSON object a line")
+    options = parser.parse_args(arguments)
+
+    from tests.ops.samples import operators
+
+    chosen = [n for n in operators() if not options.only or any(part in n for part in options.only.split(","))]
+    columns = tuple(options.columns.split(","))
+    records = run_children(chosen, columns, options.limit, options.jobs, options.patience)
+    if options.json:
+        options.json.write_text("".join(json.dumps(asdict(r)) + "\n" for r in records))
+    output = options.output or (ROOT / "docs" / "status.md" if not options.only and columns == COLUMNS else None)
+    if output:
+        output.write_text(markdown(records, options.limit))
+    for column, counts in summary(records).items():
+        total = counts.total()
+        print(f"{column:10} {total:6} samples  " + "  ".join(f"{o} {counts[o]}" for o in OUTCOMES) + f"  = {100 * counts['pass'] / total:.1f}%")
+    bad = [r for r in records if r.outcome in ("crash", "wrong dtype", "wrong value", "error")]
+    if options.only:
+        for record in records:
+            if record.outcome != "pass":
+                print(f"{record.outcome:12} {record.operator} {record.column} x{record.count}: {record.detail}")
+    return 1 if any(r.outcome in ("crash", "wrong dtype") for r in bad) else 0
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        sys.exit(main())

@@ -1,0 +1,95 @@
+"""The sweep's worker: reads operator names from stdin, writes one JSON record a line, `{"done": true}` after each."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+import truecast as tc
+from tests.ops.judge import judge
+from tests.ops.samples import RANDOM, Call, calls, full_name, operators, supports, with_gradients
+from truecast.errors import CaptureError, UnsupportedError
+
+
+def outcomes(info: Any, column: str, limit: int) -> Iterator[tuple[str, str]]:
+    """(outcome, detail) for each sample of an operator in one column of the report."""
+    gradient = column == "gradient"
+    dtype = torch.float32 if gradient else getattr(torch, column)
+    if not supports(info, dtype, gradient=gradient):
+        return
+    batch = [with_gradients(c) if gradient else c for c in calls(info, dtype, gradient=gradient, limit=limit)]
+    batch = [c for c in batch if _eager_accepts(c)]
+    try:
+        yield from _run(batch, full_name(info))
+    except Exception:  # some sample of the batch: each by itself then says which, and how
+        for call in batch:
+            yield from _run_alone(call, full_name(info))
+
+
+def _eager_accepts(call: Call) -> bool:
+    """OpInfo has samples that the installed torch refuses itself; they are no sample of ours."""
+    try:
+        call.run(*_copied(call))
+    except Exception:
+        return False
+    return True
+
+
+def _copied(call: Call) -> tuple[Any, Any]:
+    """The arguments, copied: some operators write to their inputs."""
+
+    def copy(leaf: Any) -> Any:
+        return leaf.detach().clone().requires_grad_(leaf.requires_grad) if isinstance(leaf, torch.Tensor) else leaf
+
+    return pytree.tree_map(copy, (call.arguments, call.keywords))
+
+
+def _run_alone(call: Call, name: str) -> Iterator[tuple[str, str]]:
+    try:
+        yield from _run([call], name)
+    except UnsupportedError as error:
+        yield "unsupported", error.what
+    except CaptureError as error:
+        yield "unsupported", error.what.splitlines()[0][:160]
+    except Exception as error:
+        yield "error", f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200] if str(error).strip() else ''}"
+
+
+def _run(batch: list[Call], name: str) -> list[tuple[str, str]]:
+    if not batch:
+        return []
+    given = [_copied(call) for call in batch]
+
+    def function(samples: list[Any]) -> list[tuple[torch.Tensor, ...]]:
+        return [call.run(*sample) for call, sample in zip(batch, samples, strict=True)]
+
+    program = tc.lower(function, given, numerics="eager")
+    got = program.compile()([_copied(call) for call in batch])
+    found = []
+    for call, results in zip(batch, got, strict=True):
+        found.append(judge(results, call.run(*_copied(call)), values=name not in RANDOM))
+    return found
+
+
+def main() -> None:
+    columns, limit = sys.argv[1].split(","), int(sys.argv[2])
+    table = operators()
+    for line in sys.stdin:
+        name = line.strip()
+        for column in columns:
+            tally: dict[tuple[str, str], int] = {}
+            for outcome, detail in outcomes(table[name], column, limit):
+                tally[outcome, detail] = tally.get((outcome, detail), 0) + 1
+            for (outcome, detail), count in tally.items():
+                record = {"operator": name, "column": column, "outcome": outcome, "count": count, "detail": detail}
+                print(json.dumps(record), flush=True)
+        print(json.dumps({"done": True}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
