@@ -1,0 +1,58 @@
+"""The environment variables that truecast reads, all of them, and when: at each question, never at import.
+
+A leaf: imports nothing of truecast, torch or jax. Nothing else in truecast reads `os.environ`.
+
+    TRUECAST_CACHE       where compiled programs are kept; "off" keeps none on disk
+    TRUECAST_CACHE_SIZE  the most bytes the directory may hold (default 4 GiB)
+    TRUECAST_NUMERICS    the policy where the program names none: a preset's name or a TOML file's path
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from truecast.errors import UsageError
+
+_DEFAULT_CACHE_BYTES = 4 << 30
+
+
+def cache_directory() -> Path | None:
+    """The directory of compiled programs; None where TRUECAST_CACHE=off."""
+    named = os.environ.get("TRUECAST_CACHE", "")
+    if named.lower() == "off":
+        return None
+    if named:
+        return Path(named).expanduser()
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or "~/AppData/Local"
+    elif sys.platform == "darwin":
+        base = "~/Library/Caches"
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "truecast"
+
+
+def cache_limit() -> int:
+    """The most bytes that the directory of compiled programs may hold."""
+    text = os.environ.get("TRUECAST_CACHE_SIZE", "")
+    if not text:
+        return _DEFAULT_CACHE_BYTES
+    if not text.isdecimal():
+        raise UsageError(
+            "TRUECAST_CACHE_SIZE is not a number of bytes",
+            values=f"TRUECAST_CACHE_SIZE={text!r}",
+            help="a whole number, for example 4294967296 for 4 GiB",
+        )
+    return int(text)
+
+
+def default_numerics() -> str:
+    """The policy's name or path where the program names none: "cpu" unless TRUECAST_NUMERICS says otherwise."""
+    return os.environ.get("TRUECAST_NUMERICS") or "cpu"
+
+
+def compiler_environment() -> str:
+    """What changes how XLA compiles besides what truecast passes to it: part of an executable's key (law N9)."""
+    return os.environ.get("XLA_FLAGS", "")
