@@ -4,12 +4,46 @@ from __future__ import annotations
 
 import functools
 
-from truecast.ops import core
+from truecast.ops import (
+    attention,
+    composite,
+    contraction,
+    convolution,
+    creation,
+    elementwise,
+    indexing,
+    linalg,
+    loss,
+    movement,
+    normalization,
+    optimizer,
+    pooling,
+    random,
+    reduction,
+    sorting,
+)
 from truecast.ops.table import Contract, Kind, Op, Promotion
 
 __all__ = ["Contract", "Kind", "Op", "Promotion", "lookup", "table"]
 
-_FAMILIES = (core,)
+_FAMILIES = (
+    attention,
+    composite,
+    contraction,
+    convolution,
+    creation,
+    elementwise,
+    indexing,
+    linalg,
+    loss,
+    movement,
+    normalization,
+    optimizer,
+    pooling,
+    random,
+    reduction,
+    sorting,
+)
 
 
 @functools.cache
@@ -34,7 +68,8 @@ def lookup(op: str) -> Op | None:
     namespace, name, variant = op.split(".")
     prefix = "" if namespace == "aten" else f"{namespace}."
     rows = table()
-    for candidate in (f"{name}.{variant}", name, name.removesuffix("_")):
+    functional = name.removesuffix("_")
+    for candidate in (f"{name}.{variant}", f"{functional}.{variant}", name, functional):
         if prefix + candidate in rows:
             return rows[prefix + candidate]
     return None

@@ -11,35 +11,41 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal[
-    "elementwise",  # one output element from one element of each (broadcast) operand
+    "elementwise",  # one output element from one element of each (broadcast) numeric operand
     "reduction",  # many to one along dims: sum, mean, amax, argmax, var
-    "scan",  # cumsum, cumprod, logcumsumexp
-    "contraction",  # products summed along an axis: mm, bmm, dot
+    "scan",  # running reductions: cumsum, cumprod, logcumsumexp, cummax
+    "contraction",  # products summed along an axis: mm, bmm, dot, cdist
     "convolution",
-    "normalization",  # softmax, layer_norm, batch_norm and their backwards
+    "normalization",  # softmax, layer_norm, batch_norm, and their backwards
     "attention",
     "pooling",  # pooling and resampling
     "loss",
     "movement",  # no arithmetic: views, cat, pad, where, flip
     "indexing",  # gather, scatter, index, embedding; may accumulate at duplicate indices
     "sorting",  # sort, topk, unique
-    "random",
+    "random",  # draws bits (law N8)
     "creation",  # full, arange, empty
-    "cast",  # _to_copy and its like: the user's own conversions
-    "linalg",
-    "optimizer",  # fused optimizer steps
-    "composite",  # means whatever its decomposition means
-    "query",  # answers a question about a tensor, makes none: sym_size, item
+    "cast",  # the user's own conversions: _to_copy, copy
+    "linalg",  # factorizations, solvers and Fourier transforms
+    "optimizer",  # fused optimizer steps over lists of tensors
+    "composite",  # means what its decomposition means; capture replaces it, nothing below capture sees it
+    "query",  # answers a question about a tensor and makes none: sym_size, item
 ]
 
 Promotion = Literal[
-    "none",  # operands keep their own dtypes; the result follows the first operand
+    "none",  # no promotion: the result follows the numeric tensor operands, which agree or mix as the op allows
     "promote",  # PyTorch's result_type of the numeric operands
-    "int_to_float",  # as promote; bool and integral become the default floating dtype
-    "promote_to_bool",  # as promote for the comparison, the result is bool
+    "int_to_float",  # as promote; bool and integral become the default floating dtype; with rounding_mode, as promote
+    "promote_to_bool",  # as promote for the comparison; the result is bool
     "sum",  # as none; bool and integral become int64
     "complex_to_real",  # as none; a complex operand gives its real dtype
 ]
+
+# What one returned tensor's dtype is, where it isn't the promoted dtype ("result"):
+#   bool, int32, int64, uint8   that dtype
+#   real, complex               the promoted dtype's component dtype, or the complex dtype made of it
+#   an argument's name          that argument's dtype (of its first tensor, for a list)
+RETURN_DTYPES = frozenset(("result", "bool", "int32", "int64", "uint8", "real", "complex"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,7 @@ class Op:
     numeric: schema arguments that take part in promotion and are converted to the compute dtype;
         None means every Tensor (list) and Scalar argument.
     accumulates: what it sums, in words, if it accumulates (law N4); "" otherwise.
+    returns: the dtype of each returned tensor as RETURN_DTYPES describes; () means "result" for all of them.
     """
 
     names: tuple[str, ...]
@@ -73,6 +80,7 @@ class Op:
     numeric: tuple[str, ...] | None = None
     accumulates: str = ""
     contract: Contract | None = None
+    returns: tuple[str, ...] = ()
 
 
 def rows(
@@ -83,8 +91,9 @@ def rows(
     numeric: str | None = None,
     accumulates: str = "",
     contract: Contract | None = None,
+    returns: str = "",
 ) -> Iterator[Op]:
-    """A row shared by the space-separated `names`; `numeric` is space-separated as well."""
+    """A row shared by the space-separated `names`; `numeric` and `returns` are space-separated as well."""
     yield Op(
         tuple(names.split()),
         kind,
@@ -92,4 +101,5 @@ def rows(
         None if numeric is None else tuple(numeric.split()),
         accumulates,
         contract,
+        tuple(returns.split()),
     )
