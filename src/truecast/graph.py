@@ -8,14 +8,16 @@ Invariants (`verify` names the one that is broken):
   G1  a name is defined once, by an input or by one node's output
   G2  a value is defined before it is used, and an argument equals its definition
   G3  an operation is named namespace.name.overload
-  G4  an argument is a Value, a literal, or a tuple of such
-  G5  every output refers to a defined value; a mutation's target is an input of the same dtype and shape
+  G4  an argument is a Value, a literal, or a tuple of such; a keyword is an identifier, given once
+  G5  every output refers to a defined value; a mutation's target is an input of the same dtype and shape;
+      a result has no target
   G6  shapes are tuples of non-negative ints; a scalar's shape is ()
 """
 
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -66,16 +68,32 @@ Argument = Any
 _LITERALS = (type(None), bool, int, float, complex, str, DType, Token)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Node:
     """One ATen overload applied to arguments in the order of its schema. An output that the schema has but
-    the program never sees (an undefined tensor) is None."""
+    the program never sees (an undefined tensor) is None.
+
+    Two nodes are equal if they print the same: literals compare by type and bits, so that 1, 1.0 and True
+    differ, as do 0.0 and -0.0, and a NaN equals itself.
+    """
 
     op: str
     args: tuple[Argument, ...]
     kwargs: tuple[tuple[str, Argument], ...]
     outputs: tuple[Value | None, ...]
     site: Site = UNKNOWN
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Node):
+            return NotImplemented
+        return self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        return self.op, _by_bits(self.args), _by_bits(self.kwargs), self.outputs, self.site
 
     @property
     def name(self) -> str:
@@ -176,6 +194,18 @@ def map_values(argument: Argument, function: Callable[[Value], Argument]) -> Arg
     return argument
 
 
+def _by_bits(argument: Argument) -> Any:
+    """A stand-in for a literal that is equal exactly where type and bits are."""
+    cls = type(argument)
+    if cls is tuple:
+        return tuple(map(_by_bits, argument))
+    if cls is float:
+        return (cls, struct.pack("<d", argument))
+    if cls is complex:
+        return (cls, struct.pack("<dd", argument.real, argument.imag))
+    return (cls, argument)
+
+
 _OP_NAME = re.compile(r"^[A-Za-z_]\w*\.[A-Za-z_]\w*\.\w+$")
 
 
@@ -205,7 +235,7 @@ def _verify(graph: Graph) -> None:
                 fail("G2", f"%{argument.name} is used before it is defined", node)
             elif definition != argument:
                 fail("G2", f"%{argument.name} is used as {argument}, but defined as {definition}", node)
-        elif not isinstance(argument, _LITERALS):
+        elif type(argument) not in _LITERALS:  # exactly: a NumPy float is a float, and would not print as one
             fail("G4", f"an argument is a {type(argument).__name__}: {argument!r}", node)
 
     for entry in graph.inputs:
@@ -215,6 +245,10 @@ def _verify(graph: Graph) -> None:
             fail("G3", f"{node.op!r} is not namespace.name.overload", node)
         for argument in (*node.args, *(a for _, a in node.kwargs)):
             check_argument(argument, node)
+        keywords = [keyword for keyword, _ in node.kwargs]
+        for keyword in keywords:
+            if not keyword.isidentifier() or keywords.count(keyword) > 1:
+                fail("G4", f"{keyword!r} is not a keyword, or is given twice", node)
         for value in node.outputs:
             if value is not None:
                 define(value, node)
@@ -222,6 +256,8 @@ def _verify(graph: Graph) -> None:
     for output in graph.outputs:
         if output.value is not None and defined.get(output.value.name) != output.value:
             fail("G5", f"output %{output.value.name} is not defined as {output.value}")
+        if output.kind == "result" and output.target:
+            fail("G5", f"a result has the target %{output.target}; only a mutation has one")
         if output.kind == "mutation":
             target = targets.get(output.target)
             if target is None or output.value is None:
