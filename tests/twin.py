@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -10,7 +12,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from truecast import dtypes
-from truecast.graph import Graph, Input, Node, Output, Token, Value
+from truecast.graph import Graph, Input, Node, Output, Token, Value, map_values
 from truecast.lowering import rules as _rules  # noqa: F401  (registers every rule)
 from truecast.lowering.emit import function_of
 from truecast.numerics.numerics import Numerics
@@ -72,19 +74,77 @@ def compare(op: str, *args: Any, numerics: Numerics = EAGER, ulps: float = 4, **
     """Asserts that the call gives eager's dtypes, shapes and values, to `ulps` units in the last place of
     the larger of the element and the result's mean magnitude (so that cancellation does not count)."""
     graph, tensors, expected = single_node_graph(op, *args, **kwargs)
-    for got, want_tensor in zip(run(graph, tensors, numerics), expected, strict=True):
-        want = to_numpy(want_tensor)
-        assert got.dtype == want.dtype, f"{op}: dtype {got.dtype}, eager has {want.dtype}"
-        assert got.shape == want.shape, f"{op}: shape {got.shape}, eager has {want.shape}"
-        dtype = dtypes.of(want_tensor.dtype)
-        if not dtype.is_inexact:
-            np.testing.assert_array_equal(got, want, err_msg=op)
-            continue
-        wide = np.complex128 if dtype.category == "complex" else np.float64
-        got64, want64 = got.astype(wide), want.astype(wide)
-        finite = np.abs(want64[np.isfinite(want64)])
-        eps = 2.0 ** -dtype.mantissa_bits
-        floor = float(finite.mean()) if finite.size else 0.0
-        bound = ulps * eps * np.maximum(np.abs(want64), floor)
-        close = (got64 == want64) | (np.isnan(got64) & np.isnan(want64)) | (np.abs(got64 - want64) <= bound)
-        assert close.all(), f"{op} {dtype}: {np.count_nonzero(~close)} of {close.size} differ\n got {got64[~close][:5]}\nwant {want64[~close][:5]}"
+    for got, want in zip(run(graph, tensors, numerics), expected, strict=True):
+        check(op, got, want, ulps)
+
+
+@dataclass
+class Call:
+    """One call of an overload, to be compared together with others in one compilation."""
+
+    op: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    def __str__(self) -> str:
+        shown = [f"{a.dtype}{list(a.shape)}" if isinstance(a, torch.Tensor) else repr(a) for a in self.args]
+        return f"{self.op}({', '.join([*shown, *(f'{k}={v!r}' for k, v in self.kwargs.items())])})"
+
+
+def call(op: str, *args: Any, **kwargs: Any) -> Call:
+    return Call(op, args, kwargs)
+
+
+def compare_all(calls: Sequence[Call], numerics: Numerics = EAGER, ulps: float = 4) -> None:
+    """`compare` for each of the calls, all of them in one Graph: one compilation instead of one a call."""
+    inputs: list[Input] = []
+    nodes: list[Node] = []
+    outputs: list[Output] = []
+    tensors: list[torch.Tensor] = []
+    wanted: list[tuple[Call, torch.Tensor]] = []
+    for index, one in enumerate(calls):
+        graph, own, expected = single_node_graph(one.op, *one.args, **one.kwargs)
+
+        def renamed(value: Value, prefix: str = f"c{index}_") -> Value:
+            return replace(value, name=prefix + value.name)
+
+        inputs += [Input(renamed(i.value)) for i in graph.inputs]
+        for node in graph.nodes:
+            nodes.append(
+                replace(
+                    node,
+                    args=map_values(node.args, renamed),
+                    kwargs=map_values(node.kwargs, renamed),
+                    outputs=map_values(node.outputs, renamed),
+                )
+            )
+        outputs += [Output(renamed(o.value)) for o in graph.outputs if o.value is not None]
+        tensors += own
+        wanted += [(one, t) for t in expected]
+    together = Graph("calls", tuple(inputs), tuple(nodes), tuple(outputs)).verify()
+    for got, (one, want) in zip(run(together, tensors, numerics), wanted, strict=True):
+        check(str(one), got, want, ulps)
+
+
+def check(name: str, got: np.ndarray, want_tensor: torch.Tensor, ulps: float) -> None:
+    """Asserts that a result has eager's dtype, shape and values; with ulps=0 the sign of a zero counts too."""
+    want = to_numpy(want_tensor)
+    assert got.dtype == want.dtype, f"{name}: dtype {got.dtype}, eager has {want.dtype}"
+    assert got.shape == want.shape, f"{name}: shape {got.shape}, eager has {want.shape}"
+    dtype = dtypes.of(want_tensor.dtype)
+    if not dtype.is_inexact:
+        np.testing.assert_array_equal(got, want, err_msg=name)
+        return
+    wide = np.complex128 if dtype.category == "complex" else np.float64
+    got64, want64 = got.astype(wide), want.astype(wide)
+    finite = np.abs(want64[np.isfinite(want64)])
+    eps = 2.0**-dtype.mantissa_bits
+    floor = float(finite.mean()) if finite.size else 0.0
+    bound = ulps * eps * np.maximum(np.abs(want64), floor)
+    close = (got64 == want64) | (np.isnan(got64) & np.isnan(want64)) | (np.abs(got64 - want64) <= bound)
+    if ulps == 0 and dtype.is_floating:
+        close &= (np.signbit(got64) == np.signbit(want64)) | np.isnan(want64)
+    differing = np.count_nonzero(~close)
+    assert close.all(), (
+        f"{name} {dtype}: {differing} of {close.size} differ\n got {got64[~close][:5]}\nwant {want64[~close][:5]}"
+    )

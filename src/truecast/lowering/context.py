@@ -4,6 +4,7 @@ decided (sums, products, convolutions, random bits). They are here so that no ru
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -15,6 +16,7 @@ from truecast import dtypes
 from truecast.dtypes import DType
 from truecast.errors import UnsupportedError
 from truecast.graph import Node, Value
+from truecast.lowering import products
 from truecast.numerics.plan import Decision
 
 Array = jax.Array
@@ -65,6 +67,18 @@ class Context:
         """An array of `like`'s shape and dtype, filled with one number."""
         return lax.full(like.shape, number, like.dtype)
 
+    def stored(self, value: Array | complex | float | int | bool, into: Array) -> Array:
+        """`value` as PyTorch writes it into a tensor (masked_fill, index_put, a view's scatter): in its dtype."""
+        if isinstance(value, bool | int | float | complex):
+            return self.constant(value, into)
+        return lax.convert_element_type(value, into.dtype)
+
+    def broadcast(self, operand: Array | complex | float | int | bool, like: Array) -> Array:
+        """A scalar operand, array or number, with `like`'s shape (and dtype, for a number: law N6)."""
+        if not hasattr(operand, "dtype"):
+            return self.fill(operand, like)
+        return operand if operand.shape == like.shape else lax.broadcast(operand, like.shape)
+
     def sum(self, x: Array, axes: Sequence[int], keepdims: bool = False) -> Array:
         """The sum along `axes`, held in `accumulate` (law N4), returned in x's dtype."""
         total = lax.reduce_sum(lax.convert_element_type(x, self.accumulate), tuple(axes))
@@ -72,9 +86,35 @@ class Context:
             total = lax.expand_dims(total, tuple(axes))
         return lax.convert_element_type(total, x.dtype)
 
-    def dot(self, a: Array, b: Array, contract: tuple[Sequence[int], Sequence[int]], batch: tuple[Sequence[int], Sequence[int]] = ((), ())) -> Array:
+    def mean(self, x: Array, axes: Sequence[int], keepdims: bool = False) -> Array:
+        """The mean along `axes`: summed and divided in `accumulate` (law N4), returned in x's dtype."""
+        count = math.prod(x.shape[axis] for axis in axes)
+        total = self.sum(self.accumulated(x), axes, keepdims)
+        return lax.convert_element_type(total / self.constant(count, total), x.dtype)
+
+    def dot(
+        self,
+        a: Array,
+        b: Array,
+        contract: tuple[Sequence[int], Sequence[int]],
+        batch: tuple[Sequence[int], Sequence[int]] = ((), ()),
+    ) -> Array:
         """The contraction of a and b, returned in `accumulate` (laws N4, N5)."""
-        return lax.dot_general(a, b, (contract, batch), preferred_element_type=self.accumulate)
+        return products.dot(a, b, (contract, batch), self.accumulate, self.decision.algorithm)
+
+    def convolve(self, lhs: Array, rhs: Array, **window: Any) -> Array:
+        """lax.conv_general_dilated(lhs, rhs, **window), returned in `accumulate` (laws N4, N5)."""
+        return products.convolve(lhs, rhs, self.accumulate, self.decision.algorithm, **window)
+
+    def computed(self, x: Array) -> Array:
+        """x in the compute dtype: an intermediate that becomes the operand of a product."""
+        return lax.convert_element_type(x, self.compute)
+
+    def scalar(self, number: Any, like: Array) -> Array:
+        """A Python number, or the 0-dim array of one that changes from call to call (law N6), in `like`'s dtype."""
+        if isinstance(number, jax.Array):
+            return lax.convert_element_type(number, like.dtype)
+        return self.constant(number, like)
 
     def accumulated(self, x: Array) -> Array:
         """x in the accumulate dtype: what is added to a `dot` before it is rounded (a bias)."""
