@@ -114,7 +114,14 @@ def of(dtype: object) -> DType:
 
 
 _PYTHON_TYPES: dict[type, DType] = {bool: bool_, int: int64, float: float64, complex: complex128}
-_ALIASES = {"half": "float16", "float": "float32", "double": "float64", "long": "int64", "int": "int32", "bf16": "bfloat16"}
+_ALIASES = {
+    "half": "float16",
+    "float": "float32",
+    "double": "float64",
+    "long": "int64",
+    "int": "int32",
+    "bf16": "bfloat16",
+}
 
 
 @functools.cache
@@ -158,9 +165,34 @@ def opmath(dtype: DType) -> DType:
     return complex64 if dtype.category == "complex" else float32
 
 
-# The lattice: each dtype's immediate wider neighbours; promote(a, b) is the least upper bound.
-# uint16/32/64 promote only with themselves, bool and inexact dtypes, and the float8 dtypes with nothing
-# but bool and integers, as in PyTorch (c10/core/ScalarType.cpp).
+_SCALAR_NAMES = {
+    "bool": "Bool",
+    "uint8": "Byte",
+    "int8": "Char",
+    "int16": "Short",
+    "int32": "Int",
+    "int64": "Long",
+    "uint16": "UInt16",
+    "uint32": "UInt32",
+    "uint64": "UInt64",
+    "float16": "Half",
+    "bfloat16": "BFloat16",
+    "float32": "Float",
+    "float64": "Double",
+    "complex32": "ComplexHalf",
+    "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble",
+}
+
+
+def scalar_name(dtype: DType) -> str:
+    """The name that PyTorch's own messages use: "Float", "BFloat16", "Long" (c10::ScalarType)."""
+    return _SCALAR_NAMES.get(dtype.name, dtype.name.capitalize())
+
+
+# The lattice: each dtype's immediate wider neighbours; promote(a, b) is the least upper bound. The wide
+# unsigned integers stand below the real floating dtypes alone, and the float8 dtypes below nothing: PyTorch
+# refuses the other pairs (c10/core/ScalarType.cpp, promoteTypes).
 _UNSIGNED_WIDE = frozenset({uint16, uint32, uint64})
 _FLOAT8 = frozenset(d for d in _ALL if d.name.startswith("float8"))
 _WIDER: dict[DType, tuple[DType, ...]] = {
@@ -192,23 +224,18 @@ def _upward(dtype: DType) -> frozenset[DType]:
 def promote(a: DType, b: DType) -> DType:
     """The dtype PyTorch promotes two dimensioned tensors to; symmetric.
 
-    Raises TypeError for the pairs that PyTorch refuses (for example float8 with another float).
+    Raises RuntimeError, as PyTorch does and in its words, for the pairs it refuses (float8 with anything else).
     """
     if a is b:
         return a
-    for one, other in ((a, b), (b, a)):
-        if one in _UNSIGNED_WIDE:
-            if other.is_inexact and other not in _FLOAT8:
-                return other
-            if other is bool_:
-                return one
-            raise TypeError(f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote {a} and {b}")
-        if one in _FLOAT8:
-            if other.category in ("bool", "integral"):
-                return one
-            raise TypeError(f"Promotion for Float8 Types is not supported, attempted to promote {a} and {b}")
-    common = _upward(a) & _upward(b)
-    return max(common, key=lambda d: len(_upward(d)))
+    names = f"attempted to promote {scalar_name(a)} and {scalar_name(b)}"
+    if a in _FLOAT8 or b in _FLOAT8:
+        raise RuntimeError(f"Promotion for Float8 Types is not supported, {names}")
+    if a in _UNSIGNED_WIDE or b in _UNSIGNED_WIDE:
+        if a.is_floating or b.is_floating:
+            return a if a.is_floating else b
+        raise RuntimeError(f"Promotion for uint16, uint32, uint64 types is not supported, {names}")
+    return max(_upward(a) & _upward(b), key=lambda d: len(_upward(d)))
 
 
 OperandForm = Literal["dimensioned", "zero_dim", "scalar"]
@@ -219,8 +246,8 @@ def result_type(operands: Iterable[tuple[DType, OperandForm]], default: DType = 
 
     A form of lower priority (scalar < zero_dim < dimensioned) only raises the category, never the
     width within one. A Python float contributes `default` (torch.get_default_dtype()), a Python complex
-    its complex counterpart. Source: the type promotion rules at pytorch.org/docs, tensor attributes page.
-    Raises ValueError without operands.
+    its complex counterpart. Source: ATen/native/TypeProperties.cpp.
+    Raises ValueError without operands, and what `promote` raises.
     """
     by_form: dict[OperandForm, DType] = {}
     for dtype, form in operands:
@@ -231,15 +258,19 @@ def result_type(operands: Iterable[tuple[DType, OperandForm]], default: DType = 
         by_form[form] = promote(by_form[form], dtype) if form in by_form else dtype
     if not by_form:
         raise ValueError("result_type needs at least one operand")
-    forms: tuple[OperandForm, ...] = ("dimensioned", "zero_dim", "scalar")
-    result: DType | None = None
-    for form in forms:
-        dtype = by_form.get(form)  # type: ignore[assignment]
-        if dtype is None:
-            continue
-        if result is None:
-            result = dtype
-        elif _CATEGORY_ORDER[dtype.category] > _CATEGORY_ORDER[result.category]:
-            result = promote(result, dtype)
-    assert result is not None
-    return result
+    forms: tuple[OperandForm, ...] = ("scalar", "zero_dim", "dimensioned")
+    given = [by_form[form] for form in forms if form in by_form]
+    return functools.reduce(lambda lower, higher: _raise_category(higher, lower), given)
+
+
+def _raise_category(higher: DType, lower: DType) -> DType:
+    """`higher`, raised to `lower`'s category where that is the greater one; bool counts as the least integer."""
+    if higher.category == "complex":
+        return higher
+    if lower.category == "complex":
+        if higher in _FLOAT8:
+            raise RuntimeError(f"Unknown Complex ScalarType for {scalar_name(higher)}")
+        return complex_of(higher) if higher.is_floating else lower
+    if higher.is_floating:
+        return higher
+    return promote(higher, lower) if lower.is_floating or higher is bool_ else higher

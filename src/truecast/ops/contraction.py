@@ -1,4 +1,8 @@
-"""Contractions: products summed along a shared axis. Imports the table's vocabulary only."""
+"""Contractions: products summed along a shared axis. Imports the table's vocabulary only.
+
+beta and alpha aren't numeric: they never promote, and a rule has to see a Python 0 or 1 as such (beta = 0 ignores
+the addend's NaNs).
+"""
 
 from truecast.ops.table import Contract, rows
 
@@ -17,18 +21,18 @@ ROWS = (
     *rows("bmm", "contraction", numeric="self mat2", accumulates=_PRODUCTS),
     *rows("mv", "contraction", numeric="self vec", accumulates=_PRODUCTS),
     *rows("dot vdot", "contraction", numeric="self tensor other", accumulates=_PRODUCTS),
-    *rows("addmm _addmm_activation", "contraction", numeric="self mat1 mat2 beta alpha", accumulates=_PRODUCTS),
-    *rows("addmv", "contraction", numeric="self mat vec beta alpha", accumulates=_PRODUCTS),
+    *rows("addmm _addmm_activation", "contraction", numeric="self mat1 mat2", accumulates=_PRODUCTS),
+    *rows("addmv", "contraction", numeric="self mat vec", accumulates=_PRODUCTS),
     *rows("addr", "contraction", "promote", numeric="self vec1 vec2 beta alpha", accumulates="one product"),
-    *rows("baddbmm addbmm", "contraction", numeric="self batch1 batch2 beta alpha", accumulates=_PRODUCTS),
+    *rows("baddbmm addbmm", "contraction", numeric="self batch1 batch2", accumulates=_PRODUCTS),
     *rows("_int_mm", "contraction", returns="int32", accumulates=_PRODUCTS),
     *rows("_grouped_mm", "contraction", numeric="self mat2 bias", accumulates=_PRODUCTS),
     *rows("_scaled_mm", "contraction", numeric="self mat2", accumulates=_PRODUCTS),
     *rows("linear_backward", "contraction", numeric="self grad_output weight", accumulates=_PRODUCTS),
     *rows("_trilinear", "contraction", numeric="i1 i2 i3", accumulates=_PRODUCTS),
-    *rows("_cdist_forward", "contraction", numeric="x1 x2", accumulates="the p-th powers of the differences"),
-    *rows("_euclidean_dist", "contraction", numeric="x1 x2", accumulates="the squared differences"),
-    *rows("_cdist_backward", "contraction", numeric="grad x1 x2 cdist", accumulates="the gradients over the pairs"),
-    *rows("_pdist_forward", "contraction", numeric="self", accumulates="the p-th powers of the differences"),
-    *rows("_pdist_backward", "contraction", numeric="grad self pdist", accumulates="the gradients over the pairs"),
+    *rows("_cdist_forward", "reduction", numeric="x1 x2", accumulates="the p-th powers of the differences"),
+    *rows("_euclidean_dist", "reduction", numeric="x1 x2", accumulates="the squared differences"),
+    *rows("_cdist_backward", "reduction", numeric="grad x1 x2 cdist", accumulates="the gradients over the pairs"),
+    *rows("_pdist_forward", "reduction", numeric="self", accumulates="the p-th powers of the differences"),
+    *rows("_pdist_backward", "reduction", numeric="grad self pdist", accumulates="the gradients over the pairs"),
 )

@@ -51,7 +51,7 @@ def promoted_dtype(node: Node, op: Op) -> DType:
         return result
     try:
         promoted = dtypes.result_type(operands)
-    except TypeError:
+    except RuntimeError:
         promoted = operands[0][0]
     if op.promotion == "int_to_float" and not promoted.is_inexact:
         return result if result.is_inexact else dtypes.float32
