@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import jax
 import numpy as np
@@ -19,7 +19,7 @@ from truecast.graph import Node, Value
 from truecast.lowering import products
 from truecast.numerics.plan import Decision
 
-Array = jax.Array
+Array: TypeAlias = jax.Array
 
 
 class Context:

@@ -21,6 +21,9 @@ ARITHMETIC = frozenset(
     + ("linalg", "optimizer", "composite")
 )
 
+# Kinds that multiply two operands and sum the products: they have an algorithm (law N5).
+PRODUCTS = frozenset(("contraction", "convolution", "attention"))
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
@@ -69,7 +72,8 @@ def _decide(node: Node, numerics: Numerics) -> Decision:
                 return getattr(rule, setting), rule
         return default, None
 
-    compute_setting, rule = first("compute", "opmath")
+    # Products of two 16-bit floats are exact in float32, so contractions need no wider operands, only the accumulator.
+    compute_setting, rule = first("compute", "same" if op.kind in PRODUCTS else "opmath")
     accumulate_setting, _ = first("accumulate", "opmath")
     rounding, _ = first("rounding", "op")
     algorithm, _ = first("algorithm", "")
@@ -81,7 +85,7 @@ def _decide(node: Node, numerics: Numerics) -> Decision:
         compute if op.kind in ARITHMETIC else None,
         accumulate,
         cast(Rounding, rounding),
-        algorithm if op.kind in ("contraction", "convolution", "attention") else "",
+        algorithm if op.kind in PRODUCTS else "",
         rule=rule,
         why=why,
     )
