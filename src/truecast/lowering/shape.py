@@ -32,17 +32,16 @@ def zeros(shape: Sequence[int], like: Array) -> Array:
 # ------------------------------------------------------------------------------- same elements, another shape
 
 register(
-    "view _unsafe_view reshape _reshape_alias view_as reshape_as view_copy _reshape_alias_copy _reshape_copy"
-    " squeeze squeeze_copy unsqueeze unsqueeze_copy flatten unflatten ravel",
+    "view _unsafe_view _reshape_alias view_copy _reshape_alias_copy squeeze squeeze_copy unsqueeze unsqueeze_copy",
     lambda ctx, self, **_: lax.reshape(self, ctx.shape),
 )
 register(
-    "clone contiguous alias alias_copy detach detach_copy lift lift_fresh lift_fresh_copy resolve_conj resolve_neg",
+    "clone alias alias_copy detach detach_copy lift lift_fresh lift_fresh_copy",
     lambda ctx, self, **_: self,
 )
 
 
-@lowers("expand expand_copy expand_as broadcast_to")
+@lowers("expand expand_copy")
 def expand(ctx: Context, self: Array, **_: Any) -> Array:
     return lax.broadcast_in_dim(self, ctx.shape, range(len(ctx.shape) - self.ndim, len(ctx.shape)))
 
@@ -52,7 +51,7 @@ def permute(ctx: Context, self: Array, dims: Sequence[int]) -> Array:
     return lax.transpose(self, [axis_of(d, self.ndim) for d in dims])
 
 
-@lowers("t t_copy numpy_T")
+@lowers("t t_copy")
 def t(ctx: Context, self: Array) -> Array:
     return lax.transpose(self, tuple(reversed(range(self.ndim))))
 
@@ -70,34 +69,26 @@ def swap(self: Array, dim0: int, dim1: int) -> Array:
     return lax.transpose(self, order)
 
 
-register("swapaxes", lambda ctx, self, axis0, axis1: swap(self, axis0, axis1))
-register("swapdims", lambda ctx, self, dim0, dim1: swap(self, dim0, dim1))
-register("mT", lambda ctx, self: swap(self, -2, -1))
-register("movedim moveaxis", lambda ctx, self, source, destination: jnp.moveaxis(self, source, destination))
-
-
 # --------------------------------------------------------------------------------------------------- bit patterns
 
 
 @lowers("view.dtype view_copy.dtype")
 def view_dtype(ctx: Context, self: Array) -> Array:
-    source, target = self.dtype, ctx.dtype
-    if dtypes.of(source) is not next(ctx.node.inputs).dtype or dtypes.of(target) is not ctx.first.dtype:
+    source, target = dtypes.of(self.dtype), dtypes.of(ctx.dtype)
+    if source is not next(ctx.node.inputs).dtype or target is not ctx.first.dtype:
         ctx.unsupported("reinterprets the bits of a dtype that `storage` maps to another one")
-    if source == target:
+    if source is target:
         return self
-    if source == bool:
+    if source is dtypes.bool_:
         self = lax.convert_element_type(self, jnp.uint8)  # a bool is the byte 0 or 1
-    if jnp.iscomplexobj(self):
+    if source.category == "complex":
         self = _components(self)
         self = lax.reshape(self, (*self.shape[:-2], self.shape[-2] * 2))
-    if target == bool:
+    if target is dtypes.bool_:
         return lax.ne(_bits(self, jnp.uint8, ctx.shape), jnp.uint8(0))
-    if dtypes.of(target).category == "complex":
-        real = dtypes.numpy_dtype(dtypes.real_of(dtypes.of(target)))
-        pairs = _bits(self, real, (*ctx.shape, 2))
-        return _complex(pairs)
-    return _bits(self, target, ctx.shape)
+    if target.category == "complex":
+        return _complex(_bits(self, dtypes.numpy_dtype(dtypes.real_of(target)), (*ctx.shape, 2)))
+    return _bits(self, ctx.dtype, ctx.shape)
 
 
 def _bits(self: Array, target: Any, shape: Sequence[int]) -> Array:
@@ -142,17 +133,7 @@ def slice_(ctx: Context, self: Array, dim: int, start: int | None, end: int | No
     return lax.slice_in_dim(self, *bounds(start, end, self.shape[axis]), step, axis)
 
 
-@lowers("narrow.default narrow_copy.default")
-def narrow(ctx: Context, self: Array, dim: int, start: int, length: int) -> Array:
-    axis = axis_of(dim, self.ndim)
-    first = start + self.shape[axis] if start < 0 else start
-    return lax.slice_in_dim(self, first, first + length, 1, axis)
-
-
-@lowers(
-    "split split_copy split_with_sizes split_with_sizes_copy unsafe_split unsafe_split_with_sizes chunk unsafe_chunk"
-    " tensor_split.sections tensor_split.indices"
-)
+@lowers("split split_copy split_with_sizes split_with_sizes_copy unsafe_split unsafe_split_with_sizes")
 def split(ctx: Context, self: Array, dim: int, **_: Any) -> list[Array]:
     axis = axis_of(dim, self.ndim)
     ends = list(itertools.accumulate(_present(ctx, i).shape[axis] for i in range(len(ctx.outputs))))
@@ -220,13 +201,6 @@ def diag_embed(ctx: Context, self: Array, offset: int, dim1: int, dim2: int) -> 
     return place_diagonal(self, ctx.shape, offset, dim1, dim2)
 
 
-@lowers("diag")
-def diag(ctx: Context, self: Array, diagonal: int) -> Array:
-    if self.ndim == 1:
-        return place_diagonal(self, ctx.shape, diagonal, 0, 1)
-    return diagonal_of(self, diagonal, 0, 1)
-
-
 @lowers("as_strided as_strided_copy")
 def as_strided(
     ctx: Context, self: Array, size: Sequence[int], stride: Sequence[int], storage_offset: int | None
@@ -267,7 +241,7 @@ def _check_extent(ctx: Context, self: Array, size: Sequence[int], stride: Sequen
 # ------------------------------------------------------------------------------------------- joins and rearranging
 
 
-@lowers("cat concat concatenate")
+@lowers("cat")
 def cat(ctx: Context, tensors: Sequence[Array], dim: int) -> Array:
     rank = len(ctx.shape)
     kept = [x for x in tensors if x.ndim == rank]  # PyTorch skips 1-dim empty tensors whatever the rank
@@ -290,7 +264,7 @@ def block_diag(ctx: Context, tensors: Sequence[Array]) -> Array:
     return result
 
 
-@lowers("where.self where.Scalar where.ScalarOther where.ScalarSelf")
+@lowers("where.self")
 def where(ctx: Context, condition: Array, self: Array, other: Array) -> Array:
     return choose(ctx, condition, self, other)
 
@@ -339,15 +313,6 @@ def rot90(ctx: Context, self: Array, k: int, dims: Sequence[int]) -> Array:
 
 @lowers("repeat")
 def repeat(ctx: Context, self: Array, repeats: Sequence[int]) -> Array:
-    return tiled(ctx, self, repeats)
-
-
-@lowers("tile")
-def tile(ctx: Context, self: Array, dims: Sequence[int]) -> Array:
-    return tiled(ctx, self, (1,) * (self.ndim - len(dims)) + tuple(dims))
-
-
-def tiled(ctx: Context, self: Array, repeats: Sequence[int]) -> Array:
     shape = (1,) * (len(repeats) - self.ndim) + self.shape
     pairs = [extent for pair in zip(repeats, shape, strict=True) for extent in pair]
     wide = lax.broadcast_in_dim(lax.reshape(self, shape), pairs, range(1, len(pairs), 2))

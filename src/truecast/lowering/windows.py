@@ -165,7 +165,7 @@ def pixel_unshuffle(ctx: Context, self: Array, downscale_factor: int) -> Array:
     return lax.reshape(lax.transpose(split, order), ctx.shape)
 
 
-@lowers("channel_shuffle native_channel_shuffle")
+@lowers("channel_shuffle")
 def channel_shuffle(ctx: Context, self: Array, groups: int) -> Array:
     batch, channels, *rest = self.shape
     split = lax.reshape(self, (batch, groups, channels // groups, *rest))
