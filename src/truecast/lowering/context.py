@@ -16,7 +16,7 @@ from truecast import dtypes
 from truecast.dtypes import DType
 from truecast.errors import UnsupportedError
 from truecast.graph import Node, Value
-from truecast.lowering import products
+from truecast.lowering import accumulation, products
 from truecast.numerics.plan import Decision
 
 Array: TypeAlias = jax.Array
@@ -42,6 +42,11 @@ class Context:
     def key(self) -> Array:
         assert self._key is not None, f"{self.node.op} draws random bits, but emit.draws_random_bits denies it"
         return self._key
+
+    @property
+    def wanted(self) -> tuple[bool, ...]:
+        """Which results the Graph has. It says more than an output_mask: eager returns some that are masked."""
+        return tuple(value is not None for value in self.outputs)
 
     @property
     def first(self) -> Value:
@@ -81,10 +86,27 @@ class Context:
 
     def sum(self, x: Array, axes: Sequence[int], keepdims: bool = False) -> Array:
         """The sum along `axes`, held in `accumulate` (law N4), returned in x's dtype."""
-        total = lax.reduce_sum(lax.convert_element_type(x, self.accumulate), tuple(axes))
+        total = accumulation.total(x, axes, self.accumulate, self.decision.rounding)
         if keepdims:
             total = lax.expand_dims(total, tuple(axes))
         return lax.convert_element_type(total, x.dtype)
+
+    def product(self, x: Array, axes: Sequence[int]) -> Array:
+        """The product along `axes`, held in `accumulate` (law N4), returned in x's dtype."""
+        total = accumulation.product(x, axes, self.accumulate, self.decision.rounding)
+        return lax.convert_element_type(total, x.dtype)
+
+    def running_sum(self, x: Array, axis: int) -> Array:
+        """The running sum along `axis`, held in `accumulate` (law N4), returned in x's dtype."""
+        return lax.convert_element_type(
+            accumulation.running_total(x, axis, self.accumulate, self.decision.rounding), x.dtype
+        )
+
+    def running_product(self, x: Array, axis: int) -> Array:
+        """The running product along `axis`, held in `accumulate` (law N4), returned in x's dtype."""
+        return lax.convert_element_type(
+            accumulation.running_product(x, axis, self.accumulate, self.decision.rounding), x.dtype
+        )
 
     def mean(self, x: Array, axes: Sequence[int], keepdims: bool = False) -> Array:
         """The mean along `axes`: summed and divided in `accumulate` (law N4), returned in x's dtype."""

@@ -1,4 +1,16 @@
 """Every lowering rule: importing this module registers the families, each in its own file."""
 
-from truecast.lowering import contraction, elementwise, reduction  # noqa: F401
-from truecast.lowering import shape, windows  # noqa: F401
+from truecast.lowering import (  # noqa: F401  # noqa: F401
+    activation,
+    cast,
+    complex,
+    contraction,
+    convolution,
+    creation,
+    elementwise,
+    reduction,
+    scan,
+    shape,
+    special,
+    windows,
+)
