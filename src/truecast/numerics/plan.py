@@ -1,24 +1,34 @@
-"""Graph + Numerics, resolved: one Decision per node, in plain data. A Plan never edits its Graph."""
+"""Graph + Numerics, resolved: one Decision per node, in plain data. A Plan never edits its Graph.
+
+Imports the leaves, graph, ops and its own package. Its words are in plan_text.py, the comparison of two in diff.py.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from typing import cast
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
 
 from truecast import dtypes, ops
 from truecast.dtypes import DType
-from truecast.graph import Graph, Node
+from truecast.graph import Argument, Graph, Node, Value
+from truecast.numerics.algorithms import require
+from truecast.numerics.matching import Matcher, Outcome, covers
 from truecast.numerics.numerics import Numerics, Rounding, Rule
+from truecast.numerics.regions import regions
 from truecast.ops.operands import promoted_dtype
 from truecast.ops.table import Op
 
+if TYPE_CHECKING:
+    from truecast.numerics.diff import PlanDiff
+
 # Kinds whose nodes do arithmetic that a policy has a say in; the others move, create or convert values.
 ARITHMETIC = frozenset(
-    ("elementwise", "reduction", "scan", "contraction", "convolution", "normalization", "attention", "pooling", "loss")
-    + ("linalg", "optimizer", "composite")
+    {
+        *("elementwise", "reduction", "scan", "contraction", "convolution", "normalization", "attention"),
+        *("pooling", "loss", "linalg", "optimizer", "composite"),
+    }
 )
 
 # Kinds that multiply two operands and sum the products: they have an algorithm (law N5).
@@ -34,7 +44,8 @@ class Decision:
     algorithm: how a contraction forms its products, "" for one pass in `compute`. region: the number of the
     elementwise region (rounding = "region") the node belongs to, 0 for none.
     casts: operands converted because of on_mismatch = "cast" (law N12): (schema argument, dtype).
-    rule: the rule that decided the compute dtype; why: the same in words.
+    rule: the rule that decided the compute dtype (the accumulate dtype, where nothing is computed), None for the
+    default; decided_by: for each setting, the rule that decided it; why: the same in words.
     """
 
     compute: DType | None
@@ -45,50 +56,189 @@ class Decision:
     casts: tuple[tuple[str, DType], ...] = ()
     rule: Rule | None = None
     why: str = ""
+    decided_by: tuple[tuple[str, Rule | None], ...] = ()
+
+
+NO_ARITHMETIC = Decision(None, None, "op", why="no arithmetic")
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A rule that matches nodes but never decides `setting`, since earlier rules always do; `by` is the first of them.
+
+    nodes: how many it lost. certain: `by` matches everything that `rule` does, in any graph.
+    """
+
+    rule: Rule
+    setting: str
+    by: Rule
+    nodes: int
+    certain: bool
 
 
 @dataclass(frozen=True)
 class Plan:
+    """unused: the rules that decide nothing in this graph, in order; conflicts: those of them, and others, that are
+    always too late for a setting."""
+
     graph: Graph
     numerics: Numerics
     decisions: tuple[Decision, ...]
+    unused: tuple[Rule, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return f"<Plan of {self.graph.name!r} under {self.numerics.name!r}: {len(self.decisions)} decisions>"
+
+    def text(self, width: int = 0) -> str:
+        """The Plan as a table that a person reads, `width` columns wide; 0 asks the terminal."""
+        from truecast.numerics.plan_text import render
+
+        return render(self, width)
+
+    def diff(self, other: Plan) -> PlanDiff:
+        """The nodes that this Plan and `other` decide differently. Raises UsageError for Plans of different graphs."""
+        from truecast.numerics.diff import diff
+
+        return diff(self, other)
+
+    def pairs(self) -> Iterator[tuple[Node, Decision]]:
+        """Each node with its Decision, in program order."""
+        return zip(self.graph.nodes, self.decisions, strict=True)
 
 
 def resolve(graph: Graph, numerics: Numerics) -> Plan:
-    """One Decision per node of `graph` under `numerics`."""
-    return Plan(graph, numerics, tuple(_decide(node, numerics) for node in graph.nodes))
+    """One Decision per node of `graph` under `numerics`.
 
-
-def _decide(node: Node, numerics: Numerics) -> Decision:
-    op = ops.lookup(node.op)
-    if op is None or not (op.kind in ARITHMETIC or op.accumulates):
-        return Decision(None, None, "op", why="no arithmetic")
-    promoted = promoted_dtype(node, op)
-    matching = [r for r in numerics.rules if _matches(r, node, op, promoted, numerics)]
-
-    def first(setting: str, default: str) -> tuple[str, Rule | None]:
-        for rule in matching:
-            if getattr(rule, setting):
-                return getattr(rule, setting), rule
-        return default, None
-
-    # Products of two 16-bit floats are exact in float32, so contractions need no wider operands, only the accumulator.
-    compute_setting, rule = first("compute", "same" if op.kind in PRODUCTS else "opmath")
-    accumulate_setting, _ = first("accumulate", "opmath")
-    rounding, _ = first("rounding", "op")
-    algorithm, _ = first("algorithm", "")
-    stored = _storage(numerics)
-    compute = stored(_dtype(compute_setting, promoted))
-    accumulate = stored(_dtype(accumulate_setting, promoted)) if op.accumulates else None
-    why = f"{rule.op or rule.kind or 'every op'}: {compute_setting}" if rule else f"default: {compute_setting}"
-    return Decision(
-        compute if op.kind in ARITHMETIC else None,
-        accumulate,
-        cast(Rounding, rounding),
-        algorithm if op.kind in PRODUCTS else "",
-        rule=rule,
-        why=why,
+    Raises TargetError where a rule asks for what the policy's target can't do (law N5), and ContractError where an
+    operation refuses its operands' dtypes and on_mismatch is "error" (law N12).
+    """
+    resolver = _Resolver(numerics)
+    decisions = [resolver.decide(node) for node in graph.nodes]
+    numbers = regions(
+        graph, [resolver.region_dtype(n, d) for n, d in zip(graph.nodes, decisions, strict=True)], resolver.held
     )
+    decisions = [replace(d, region=number) if number else d for d, number in zip(decisions, numbers, strict=True)]
+    return Plan(graph, numerics, tuple(decisions), resolver.unused(), resolver.conflicts())
+
+
+class _Resolver:
+    """Decides nodes one by one, and remembers which rules had a say."""
+
+    def __init__(self, numerics: Numerics) -> None:
+        self._numerics = numerics
+        self._storage = {dtypes.of(a): dtypes.of(b) for a, b in numerics.storage}
+        self._matcher = Matcher(numerics)
+        self._rows: dict[str, Op | None] = {}
+        self._promoted: dict[tuple[object, ...], DType] = {}
+        self._decisions: dict[tuple[object, ...], Decision] = {}
+        self._seen: Counter[Outcome] = Counter()
+
+    def held(self, dtype: DType) -> DType:
+        """The dtype in which the device holds `dtype` (law N11)."""
+        return self._storage.get(dtype, dtype)
+
+    def decide(self, node: Node) -> Decision:
+        op = self._row(node.op)
+        relevant = _relevant(op)
+        if op is None or not relevant:
+            return NO_ARITHMETIC
+        promoted = self._promote(node, op)
+        outcome = self._matcher.outcome(node.op, op, promoted, relevant, node.site)
+        self._seen[outcome] += 1
+        key = (node.op, promoted, outcome)
+        if key not in self._decisions:
+            self._decisions[key] = self._decision(node, op, promoted, outcome)
+        return self._decisions[key]
+
+    def region_dtype(self, node: Node, decision: Decision) -> DType | None:
+        """The compute dtype of a node that may be part of a region, else None."""
+        op = self._row(node.op)
+        if op is None or op.kind != "elementwise" or decision.rounding != "region":
+            return None
+        return decision.compute
+
+    def unused(self) -> tuple[Rule, ...]:
+        deciding = {index for outcome in self._seen for _, index in outcome.winners}
+        return tuple(rule for index, rule in enumerate(self._numerics.rules) if index not in deciding)
+
+    def conflicts(self) -> tuple[Conflict, ...]:
+        rules = self._numerics.rules
+        won = {(setting, index) for outcome in self._seen for setting, index in outcome.winners}
+        lost: dict[tuple[int, str], tuple[int, int]] = {}
+        for outcome, nodes in self._seen.items():
+            winners = dict(outcome.winners)
+            for setting, index in outcome.losers:
+                if (setting, index) in won:
+                    continue
+                by, before = lost.get((index, setting), (winners[setting], 0))
+                lost[index, setting] = (min(by, winners[setting]), before + nodes)
+        return tuple(
+            Conflict(rules[index], setting, rules[by], nodes, covers(rules[by], rules[index]))
+            for (index, setting), (by, nodes) in sorted(lost.items())
+        )
+
+    def _row(self, name: str) -> Op | None:
+        if name not in self._rows:
+            self._rows[name] = ops.lookup(name)
+        return self._rows[name]
+
+    def _promote(self, node: Node, op: Op) -> DType:
+        key = (node.op, _signature(node.args), tuple((k, _signature(v)) for k, v in node.kwargs), _result(node))
+        if key not in self._promoted:
+            self._promoted[key] = promoted_dtype(node, op)
+        return self._promoted[key]
+
+    def _decision(self, node: Node, op: Op, promoted: DType, outcome: Outcome) -> Decision:
+        rules = self._numerics.rules
+        winners = {setting: rules[index] for setting, index in outcome.winners}
+        relevant = _relevant(op)
+
+        def said(setting: str) -> str:
+            return getattr(winners[setting], setting) if setting in winners else default(setting, op)
+
+        compute = self.held(_dtype(said("compute"), promoted)) if "compute" in relevant else None
+        accumulate = self.held(_dtype(said("accumulate"), promoted)) if "accumulate" in relevant else None
+        algorithm = said("algorithm") if "algorithm" in relevant else ""
+        if algorithm:
+            rule = winners["algorithm"]
+            require(algorithm, self._numerics.target, where=f"{rule.where or 'a rule'}, for {node.op} at {node.site}")
+        return Decision(
+            compute,
+            accumulate,
+            cast(Rounding, said("rounding")),
+            algorithm,
+            rule=winners.get("compute" if compute is not None else "accumulate"),
+            why=_why(relevant, winners, said, compute, accumulate),
+            decided_by=tuple((setting, winners.get(setting)) for setting in relevant),
+        )
+
+
+def _relevant(op: Op | None) -> tuple[str, ...]:
+    """The settings that mean something for an operation, in the order of SETTINGS."""
+    if op is None:
+        return ()
+    arithmetic = op.kind in ARITHMETIC
+    if not arithmetic and not op.accumulates:
+        return ()
+    found = ["compute"] if arithmetic else []
+    found += ["accumulate"] if op.accumulates else []
+    found += ["rounding"]
+    found += ["algorithm"] if op.kind in PRODUCTS else []
+    return tuple(found)
+
+
+def default(setting: str, op: Op) -> str:
+    """What a setting is where no rule decides it.
+
+    Products of two 16-bit floats are exact in float32, so contractions need no wider operands, only the accumulator.
+    """
+    if setting == "compute":
+        return "same" if op.kind in PRODUCTS else "opmath"
+    return {"accumulate": "opmath", "rounding": "op", "algorithm": ""}[setting]
 
 
 def _dtype(setting: str, promoted: DType) -> DType:
@@ -100,25 +250,38 @@ def _dtype(setting: str, promoted: DType) -> DType:
     return dtypes.complex_of(named) if promoted.category == "complex" else named
 
 
-def _storage(numerics: Numerics) -> Callable[[DType], DType]:
-    table = {dtypes.of(a): dtypes.of(b) for a, b in numerics.storage}
-    return lambda dtype: table.get(dtype, dtype)
+def _why(
+    relevant: tuple[str, ...],
+    winners: dict[str, Rule],
+    said: Callable[[str], str],
+    compute: DType | None,
+    accumulate: DType | None,
+) -> str:
+    """One clause for each rule that had a say, naming what it said, where, and its note."""
+    results = {"compute": f" ({compute})", "accumulate": f" ({accumulate})"}
+    clauses: dict[Rule | None, list[str]] = {}
+    for setting in relevant:
+        if value := said(setting):
+            clauses.setdefault(winners.get(setting), []).append(f"{setting} = {value}{results.get(setting, '')}")
+    words = []
+    for rule, settings in clauses.items():
+        what = ", ".join(settings)
+        if rule is None:
+            words.append(f"{what} by default")
+            continue
+        where = f" ({rule.where})" if rule.where else ""
+        words.append(f"{what} by the rule for {rule.matches}{where}" + (f": {rule.note}" if rule.note else ""))
+    return "; ".join(words)
 
 
-def _matches(rule: Rule, node: Node, op: Op, promoted: DType, numerics: Numerics) -> bool:
-    site = node.site
-    base = os.path.basename(site.file)
-    return (
-        (not rule.op or fnmatchcase(node.op, rule.op))
-        and (not rule.kind or op.kind in rule.kind.split("|"))
-        and (not rule.dtype or any(_in_group(promoted, part) for part in rule.dtype.split("|")))
-        and (not rule.target or rule.target == numerics.target)
-        and (not rule.module or fnmatchcase(site.module, rule.module))
-        and (not rule.source or any(fnmatchcase(s, rule.source) for s in (base, f"{base}:{site.line}")))
-    )
+def _signature(argument: Argument) -> object:
+    """What promotion can see of an argument: dtypes and forms of values, types of numbers, dtypes themselves."""
+    if isinstance(argument, Value):
+        return argument.dtype, bool(argument.shape), argument.scalar
+    if isinstance(argument, tuple):
+        return tuple(_signature(item) for item in argument)
+    return argument if isinstance(argument, DType) else type(argument)
 
 
-def _in_group(dtype: DType, group: str) -> bool:
-    if group == "narrow":
-        return dtype.is_narrow
-    return group in (dtype.name, dtype.category)
+def _result(node: Node) -> DType | None:
+    return next((value.dtype for value in node.outputs if value is not None), None)

@@ -1,0 +1,65 @@
+"""Elementwise regions (law N3): which nodes hand each other their values without rounding in between.
+
+Imports the leaves, graph and ops. A pass over the graph in program order, without heuristics of size or cost: the
+same Graph and the same decisions give the same regions on every backend, and the Plan prints them.
+
+An edge producer -> consumer stays wide if both nodes are elementwise with rounding "region", have the same compute
+dtype, and that is wider than the value's own dtype as the device holds it. What lies outside reads the rounded value:
+the user's explicit casts, movement, reductions, contractions, and graph outputs. A region is a connected set of such
+edges; inside one region every such edge is wide.
+
+No edge crosses a phase: what the backward pass reads of the forward pass is rounded, whether both are captured as one
+Graph or each as its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from truecast.dtypes import DType
+from truecast.graph import Graph
+
+
+def regions(graph: Graph, members: Sequence[DType | None], held: Callable[[DType], DType]) -> tuple[int, ...]:
+    """For each node the number of its region, from 1 in program order; 0 for a node that is in none.
+
+    members: for each node its compute dtype if it may be in a region, else None. held: the dtype in which the device
+    holds a dtype of the program.
+    """
+    parent = list(range(len(graph.nodes)))
+
+    def root(index: int) -> int:
+        while parent[index] != index:
+            parent[index] = parent[parent[index]]
+            index = parent[index]
+        return index
+
+    producer: dict[str, int] = {}
+    joined: set[int] = set()
+    for index, (node, compute) in enumerate(zip(graph.nodes, members, strict=True)):
+        if compute is None:
+            continue
+        for value in node.inputs:
+            source = producer.get(value.name)
+            if source is None or members[source] is not compute:
+                continue
+            if graph.nodes[source].site.phase == node.site.phase:
+                parent[root(index)] = root(source)
+                joined.update((source, index))
+        for output in node.outputs:
+            if output is not None and _is_wider(compute, held(output.dtype)):
+                producer[output.name] = index
+    numbers: dict[int, int] = {}
+    result: list[int] = []
+    for index in range(len(graph.nodes)):
+        result.append(numbers.setdefault(root(index), len(numbers) + 1) if index in joined else 0)
+    return tuple(result)
+
+
+def _is_wider(compute: DType, held: DType) -> bool:
+    """Whether `held` loses bits of `compute`. Not so for a comparison's bool, or a float16 held under bfloat16."""
+    return (
+        compute.category == held.category
+        and compute.mantissa_bits > held.mantissa_bits
+        and compute.exponent_bits >= held.exponent_bits
+    )
