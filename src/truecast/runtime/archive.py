@@ -1,0 +1,213 @@
+"""A saved program: one file that another machine, or a later truecast, can read, run and look at.
+
+A zip of versioned texts and jax.export's versioned StableHLO; no pickle. `manifest.json` names the format,
+the fingerprint, the versions, the calling convention, and a BLAKE2b of each other member, so that a damaged
+or foreign file is refused before anything of it is used.
+
+    manifest.json  graph.txt  plan.txt  numerics.toml  program.stablehlo (text)  program.jax (jax.export)
+    weights/0 ...  the bytes of the tensors the program owns, row-major, little-endian
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import torch
+from jax import export
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils import _pytree as pytree
+
+from truecast import dtypes
+from truecast.errors import TruecastError, UsageError
+from truecast.graph import Graph
+from truecast.lowering.calling import Calling
+from truecast.lowering.fingerprint import versions
+from truecast.lowering.program import TARGETS, Backend, Program, Saved
+from truecast.numerics.numerics import Numerics
+from truecast.numerics.plan import resolve
+
+FORMAT = 1
+_MANIFEST = "manifest.json"
+_LITERALS = (bool, int, float, str, type(None))
+
+
+def save(program: Program, path: Path) -> None:
+    """Writes the archive beside `path` and moves it there whole. Raises UsageError for what can't be kept."""
+    members = {
+        "graph.txt": str(program.graph).encode(),
+        "plan.txt": str(program.plan).encode(),
+        "numerics.toml": program.plan.numerics.to_toml().encode(),
+        "program.stablehlo": program.stablehlo.encode(),
+        "program.jax": bytes(program.to_exported().serialize()),
+    }
+    weights = {name: tensor for name, tensor in program.calling.bound.items() if not isinstance(tensor, FakeTensor)}
+    manifest = {
+        "format": FORMAT,
+        "fingerprint": program.fingerprint,
+        "target": program.target,
+        "versions": dict(versions()),
+        "calling": _calling_to_json(program.calling),
+        "weights": list(weights),
+        "members": {},
+    }
+    for index, tensor in enumerate(weights.values()):
+        members[f"weights/{index}"] = _bytes_of(tensor)
+    manifest["members"] = {name: _digest(content) for name, content in members.items()}
+    try:
+        with _replacing(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+            archive.writestr(_MANIFEST, json.dumps(manifest, indent=1), zipfile.ZIP_DEFLATED)
+            for name, content in members.items():
+                kept_as = zipfile.ZIP_STORED if name.startswith("weights/") else zipfile.ZIP_DEFLATED
+                archive.writestr(name, content, kept_as)
+    except OSError as error:
+        raise UsageError("can't save the program", where=path, why=error.strerror or str(error)) from error
+
+
+def load(path: str | PathLike[str], backend: Backend, weights: Mapping[str, torch.Tensor]) -> Program:
+    """The program in the file. weights: by parameter or buffer name, the tensors that replace the saved ones."""
+    members = _read(Path(path))
+    manifest = json.loads(members[_MANIFEST])
+    try:
+        graph = Graph.parse(members["graph.txt"].decode())
+        plan = resolve(graph, Numerics.from_toml(members["numerics.toml"].decode(), f"{path}:numerics.toml"))
+        exported = export.deserialize(bytearray(members["program.jax"]))
+    except (TruecastError, ValueError) as error:
+        raise UsageError(
+            "can't load the program: this truecast or jax can't read it",
+            where=path,
+            values=f"saved by {_versions(manifest['versions'])}; this is {_versions(dict(versions()))}",
+            why=str(error).splitlines()[0],
+            help="load it with the versions that saved it, or lower the program again",
+        ) from error
+    bound = {name: _tensor_of(graph, name, members[f"weights/{i}"]) for i, name in enumerate(manifest["weights"])}
+    bound.update(_replacements(graph, weights))
+    saved = Saved(manifest["fingerprint"], members["program.stablehlo"].decode(), exported)
+    return Program(graph, plan, manifest["target"], backend, _calling_from_json(manifest["calling"], bound), saved)
+
+
+def _read(path: Path) -> dict[str, bytes]:
+    """Every member, each as its digest says."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        manifest = json.loads(members[_MANIFEST])
+        listed, version, target = manifest["members"], manifest["format"], manifest["target"]
+    except OSError as error:
+        raise UsageError("can't load the program", where=path, why=error.strerror or str(error)) from error
+    except (zipfile.BadZipFile, EOFError, ValueError, KeyError, TypeError, NotImplementedError) as error:
+        raise _damaged(path, "it is no file that Program.save wrote, or not all of one") from error
+    if version != FORMAT or target not in TARGETS:
+        raise UsageError(
+            "can't load the program: another version of truecast saved it",
+            where=path,
+            values=f"format {version!r}, target {target!r}; this one reads format {FORMAT}, targets {', '.join(TARGETS)}",
+            help="load it with the version that saved it, or lower the program again",
+        )
+    for name, digest in listed.items():
+        if name not in members or _digest(members[name]) != digest:
+            raise _damaged(path, f"{name} is not what was saved")
+    return members
+
+
+def _damaged(path: Path, why: str) -> UsageError:
+    return UsageError(
+        "can't load the program: the file is damaged, or not a saved program",
+        where=path,
+        why=why,
+        help="save it again",
+    )
+
+
+def _versions(table: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in table.items())
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=32).hexdigest()
+
+
+def _bytes_of(tensor: torch.Tensor) -> bytes:
+    dense = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
+    return dense.reshape(-1).view(torch.uint8).numpy().tobytes()
+
+
+def _tensor_of(graph: Graph, name: str, content: bytes) -> torch.Tensor:
+    value = next(entry.value for entry in graph.inputs if entry.value.name == name)
+    flat = torch.frombuffer(bytearray(content), dtype=torch.uint8) if content else torch.empty(0, dtype=torch.uint8)
+    # A clone, since torch's allocator aligns to 64 bytes and a bytearray does not.
+    return flat.clone().view(dtypes.torch_dtype(value.dtype)).reshape(value.shape)
+
+
+def _replacements(graph: Graph, weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    owned = {e.path: e.value for e in graph.inputs if e.kind in ("parameter", "buffer")}
+    replaced = {}
+    for path, tensor in weights.items():
+        value = owned.get(path)
+        if value is None:
+            raise UsageError(
+                f"the saved program has no parameter or buffer {path!r}",
+                help=f"it has {', '.join(sorted(owned)) or 'none'}",
+            )
+        if (dtypes.of(tensor.dtype), tuple(tensor.shape)) != (value.dtype, value.shape):
+            got = f"{dtypes.of(tensor.dtype)}[{','.join(map(str, tensor.shape))}]"
+            raise UsageError(
+                f"the weight {path!r} does not fit the saved program", values=f"expected {value}, got {got}"
+            )
+        replaced[value.name] = tensor
+    return replaced
+
+
+def _calling_to_json(calling: Calling) -> dict[str, Any]:
+    for position, leaf in calling.baked.items():
+        if type(leaf) not in _LITERALS:
+            raise UsageError(
+                f"can't save the program: argument {position} is a {type(leaf).__name__}",
+                why="a saved program keeps numbers, strings and None beside tensors",
+            )
+    return {
+        "arguments": calling.arguments,
+        "results": [["constant", r[1]] if isinstance(r, tuple) else r for r in calling.results],
+        "in_spec": None if calling.in_spec is None else pytree.treespec_dumps(calling.in_spec),
+        "out_spec": None if calling.out_spec is None else pytree.treespec_dumps(calling.out_spec),
+        "baked": list(calling.baked.items()),
+    }
+
+
+def _calling_from_json(data: Mapping[str, Any], bound: Mapping[str, torch.Tensor]) -> Calling:
+    return Calling(
+        arguments=tuple(data["arguments"]),
+        results=tuple(tuple(r) if isinstance(r, list) else r for r in data["results"]),
+        in_spec=None if data["in_spec"] is None else pytree.treespec_loads(data["in_spec"]),
+        out_spec=None if data["out_spec"] is None else pytree.treespec_loads(data["out_spec"]),
+        bound=bound,
+        baked=dict(data["baked"]),
+    )
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A file beside `path` that takes its place if the block succeeds, and vanishes if not."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    os.close(descriptor)
+    try:
+        yield Path(name)
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
