@@ -257,9 +257,27 @@ def unknown_name(name: str, owner: str, known: Iterable[str], where: object | No
     )
 
 
+# Words that people use for others which they don't look like.
+_MEANT = {
+    **{"gpu": "cuda", "nvidia": "cuda", "trainium": "neuron", "inferentia": "neuron"},
+    **{
+        "fp64": "float64",
+        "f64": "float64",
+        "double": "float64",
+        "fp32": "float32",
+        "f32": "float32",
+        "float": "float32",
+    },
+    **{"fp16": "float16", "f16": "float16", "half": "float16", "bf16": "bfloat16", "fp8": "float8_e4m3fn"},
+}
+
+
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that looks most like `word`, if one does."""
-    return next(iter(difflib.get_close_matches(word, tuple(known), n=1)), None)
+    """The known word that `word` stands for or looks most like, if there is one."""
+    known = tuple(known)
+    if (meant := _MEANT.get(word.lower())) in known:
+        return meant
+    return next(iter(difflib.get_close_matches(word, known, n=1)), None)
 
 
 def _first_choice(name: str) -> str:
