@@ -18,7 +18,7 @@ from truecast.lowering.context import Array, Context
 from truecast.lowering.registry import lowers, register
 from truecast.ops.operands import bound
 
-_SIGNED_OF_WIDTH = {2: np.dtype("int16"), 4: np.dtype("int32"), 8: np.dtype("int64")}
+SIGNED_OF_WIDTH = {2: np.dtype("int16"), 4: np.dtype("int32"), 8: np.dtype("int64")}
 
 
 def is_float(x: Array) -> bool:
@@ -52,7 +52,7 @@ def sign_bit(x: Array) -> Array:
     """Whether the sign bit is set: True for -0.0 and for a NaN with a sign."""
     if not is_float(x):
         return lax.full(x.shape, False) if is_bool(x) or x.dtype.kind == "u" else lax.lt(x, like(x, 0))
-    bits = lax.bitcast_convert_type(x, _SIGNED_OF_WIDTH[x.dtype.itemsize])
+    bits = lax.bitcast_convert_type(x, SIGNED_OF_WIDTH[x.dtype.itemsize])
     return lax.lt(bits, like(bits, 0))
 
 
@@ -425,7 +425,7 @@ def _nan_to_num(
         parts = (_nan_to_num(ctx, part, nan, posinf, neginf) for part in (lax.real(self), lax.imag(self)))
         return lax.complex(*parts)
     # The largest finite number of the result's dtype, not of the compute dtype.
-    component = {"c": np.dtype(f"f{ctx.dtype.itemsize // 2}")}.get(ctx.dtype.kind, ctx.dtype)
+    component = np.dtype(f"f{ctx.dtype.itemsize // 2}") if ctx.dtype.kind == "c" else ctx.dtype
     largest = float(ml_dtypes.finfo(component).max)
     result = lax.select(is_nan(self), like(self, 0.0 if nan is None else nan), self)
     above = like(self, largest if posinf is None else posinf)
@@ -447,7 +447,7 @@ def split_exponent(x: Array) -> tuple[Array, Array]:
     """(mantissa, exponent) with x == mantissa * 2**exponent and 0.5 <= |mantissa| < 1; the exponent is int32.
     Zeros, infinities and NaNs come back unchanged with exponent 0."""
     info = ml_dtypes.finfo(x.dtype)
-    integer = _SIGNED_OF_WIDTH[x.dtype.itemsize]
+    integer = SIGNED_OF_WIDTH[x.dtype.itemsize]
     tiny = lax.lt(lax.abs(x), like(x, float(info.smallest_normal)))
     lift = info.nmant + 2
     normal = lax.select(tiny, lax.mul(x, like(x, 2.0**lift)), x)

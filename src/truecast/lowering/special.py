@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 from jax import lax
 from jax.scipy import special
 
 from truecast.lowering.context import Array, Context
-from truecast.lowering.elementwise import is_complex, is_nan, like, split_exponent
+from truecast.lowering.elementwise import SIGNED_OF_WIDTH, copysign, is_complex, is_nan, like, split_exponent
 from truecast.lowering.registry import lowers, register
 
 
@@ -65,7 +65,7 @@ def _spherical_j0(x: Array) -> Array:
     """sin(x) / x; by its series below 0.5, where the quotient loses digits; 0 at infinity."""
     square = lax.mul(x, x)
     series = like(x, 1)
-    for term in (110, 72, 42, 20, 6):  # (2k)(2k + 1) from the inside out
+    for term in (210, 156, 110, 72, 42, 20, 6):  # (2k)(2k + 1) from the inside out
         series = lax.sub(like(x, 1), lax.div(lax.mul(square, series), like(x, term)))
     small = lax.lt(lax.abs(x), like(x, 0.5))
     quotient = lax.div(lax.sin(x), lax.select(small, like(x, 1), x))
@@ -82,19 +82,101 @@ def _erfcx(x: Array) -> Array:
     for level in range(40, 0, -1):
         fraction = lax.add(safe, lax.div(like(x, level / 2), fraction))
     tail = lax.div(like(x, 1 / math.sqrt(math.pi)), fraction)
-    near = lax.mul(lax.exp(lax.mul(x, x)), lax.erfc(x))
+    near = lax.mul(lax.exp(lax.mul(x, x)), erfc(x))
     return lax.select(far, tail, near)
 
 
-def _digamma(x: Array) -> Array:
-    """-inf at +0 and +inf at -0, NaN at the negative integers, as PyTorch has it."""
-    infinite = lax.div(like(x, -1), x)
-    return lax.select(lax.eq(x, like(x, 0)), infinite, lax.digamma(x))
+def exp2(x: Array) -> Array:
+    """2**x, exact at integers: 2**round(x) is formed from its bits, in two halves so that neither overflows, and
+    only the fraction, in [-1/2, 1/2], goes through exp."""
+    if is_complex(x):
+        return lax.exp(lax.mul(x, like(x, math.log(2))))
+    info = ml_dtypes.finfo(x.dtype)
+    integer = SIGNED_OF_WIDTH[x.dtype.itemsize]
+    bias = (1 << (info.nexp - 1)) - 1
+    # Beyond twice the exponent range the answer is 0 or inf whatever the fraction.
+    whole = lax.clamp(like(x, -2 * bias), lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN), like(x, 2 * bias))
+    power = lax.convert_element_type(whole, integer)
+    half = lax.shift_right_arithmetic(power, like(power, 1))
+
+    def power_of_two(exponent: Array) -> Array:
+        shifted = lax.shift_left(lax.add(exponent, like(exponent, bias)), like(exponent, info.nmant))
+        return lax.bitcast_convert_type(shifted, x.dtype)
+
+    fraction = lax.exp(lax.mul(lax.sub(x, whole), like(x, math.log(2))))
+    result = lax.mul(lax.mul(fraction, power_of_two(half)), power_of_two(lax.sub(power, half)))
+    infinite = lax.eq(lax.abs(x), like(x, np.inf))
+    return lax.select(infinite, lax.select(lax.gt(x, like(x, 0)), x, like(x, 0)), result)
+
+
+def _sinh(x: Array) -> Array:
+    """(E + E / (E + 1)) / 2 with E = expm1(|x|), which keeps the small and rounds the large only once."""
+    if is_complex(x):
+        return lax.sinh(x)
+    grown = lax.expm1(lax.abs(x))
+    large = lax.gt(grown, like(x, 1e9 if x.dtype.itemsize == 4 else 1e4 if x.dtype.itemsize == 2 else 1e18))
+    ratio = lax.div(grown, lax.add(grown, like(x, 1)))
+    both = lax.add(grown, lax.select(large, like(x, 1), ratio))
+    return copysign(lax.mul(like(x, 0.5), both), x)
+
+
+def _cosh(x: Array) -> Array:
+    if is_complex(x):
+        return lax.cosh(x)
+    half_power = lax.mul(like(x, 0.5), lax.exp(lax.abs(x)))
+    return lax.add(half_power, lax.div(like(x, 0.25), half_power))
+
+
+def _turned(x: Array) -> Array:
+    """i x, by exchange of the parts, so that signed zeros on a branch cut keep their side."""
+    return lax.complex(lax.neg(lax.imag(x)), lax.real(x))
+
+
+def _turned_back(x: Array) -> Array:
+    return lax.complex(lax.imag(x), lax.neg(lax.real(x)))
+
+
+def _asinh(x: Array) -> Array:
+    return _turned_back(lax.asin(_turned(x))) if is_complex(x) else lax.asinh(x)
+
+
+def _atan(x: Array) -> Array:
+    return _turned_back(lax.atanh(_turned(x))) if is_complex(x) else lax.atan(x)
+
+
+def _acosh(x: Array) -> Array:
+    if not is_complex(x):
+        return lax.acosh(x)
+    angle = lax.acos(x)
+    return lax.complex(lax.abs(lax.imag(angle)), copysign(lax.real(angle), lax.imag(x)))
+
+
+def erfc(x: Array) -> Array:
+    """XLA's erfc holds exp(-x*x) of the rounded square, off by x*x units in the last place; the square's rounding
+    error, formed exactly by splitting x, takes that back."""
+    info = ml_dtypes.finfo(x.dtype)
+    high = lax.reduce_precision(x, info.nexp, (info.nmant + 1) // 2 - 1)
+    low = lax.sub(x, high)
+    # reduce_precision keeps the compiler from folding the rounded square into its own error.
+    square = lax.reduce_precision(lax.mul(x, x), info.nexp, info.nmant)
+    twice = lax.mul(lax.add(high, high), low)
+    error = lax.add(lax.add(lax.sub(lax.mul(high, high), square), twice), lax.mul(low, low))
+    matters = lax.bitwise_and(lax.gt(lax.abs(x), like(x, 1)), lax.lt(lax.abs(x), like(x, 30)))
+    factor = lax.select(lax.bitwise_and(matters, lax.gt(x, like(x, 0))), lax.sub(like(x, 1), error), like(x, 1))
+    return lax.mul(lax.erfc(x), factor)
+
+
+def _log_ndtr(x: Array) -> Array:
+    """log of the normal distribution function; below -1 through erfcx, so that it never takes the log of 0."""
+    scaled = lax.mul(x, like(x, math.sqrt(0.5)))
+    tail = lax.sub(lax.log(lax.mul(_erfcx(lax.neg(scaled)), like(x, 0.5))), lax.mul(lax.mul(x, x), like(x, 0.5)))
+    center = lax.log1p(lax.mul(erfc(scaled), like(x, -0.5)))
+    return lax.select(lax.lt(x, like(x, -1)), tail, center)
 
 
 for _names, _function in {
     "exp": lax.exp,
-    "exp2": lambda x: lax.exp2(x),
+    "exp2": exp2,
     "expm1": lax.expm1,
     "log": lax.log,
     "log1p": lax.log1p,
@@ -105,32 +187,31 @@ for _names, _function in {
     "tan": lax.tan,
     "asin": lax.asin,
     "acos": lax.acos,
-    "atan": lax.atan,
-    "sinh": lax.sinh,
-    "cosh": lax.cosh,
+    "atan": _atan,
+    "sinh": _sinh,
+    "cosh": _cosh,
     "tanh": lax.tanh,
-    "asinh": lax.asinh,
-    "acosh": lax.acosh,
+    "asinh": _asinh,
+    "acosh": _acosh,
     "atanh": lax.atanh,
     "sinc": _sinc,
     "erf": lax.erf,
-    "erfc": lax.erfc,
+    "erfc": erfc,
     "erfinv": lax.erf_inv,
-    "lgamma": lax.lgamma,
-    "digamma": _digamma,
     "i0": _i0,
     "special_i0e": lax.bessel_i0e,
     "special_i1": _i1,
     "special_i1e": lax.bessel_i1e,
     "special_modified_bessel_i0": _i0,
     "special_modified_bessel_i1": _i1,
-    "special_spherical_bessel_j0": _spherical_j0,
     "special_ndtri": special.ndtri,
-    "special_log_ndtr": special.log_ndtr,
+    "special_log_ndtr": _log_ndtr,
     "special_erfcx": _erfcx,
     "special_entr": _entropy,
 }.items():
     register(_names, lambda ctx, self, function=_function: function(self))
+
+register("special_spherical_bessel_j0", lambda ctx, x: _spherical_j0(x))
 
 
 def _x_times(logarithm: Callable[[Array], Array]) -> Callable[..., Array]:
@@ -165,111 +246,6 @@ register("logaddexp", lambda ctx, self, other: log_add_exp(self, other))
 @lowers("logaddexp2")
 def _logaddexp2(ctx: Context, self: Array, other: Array) -> Array:
     larger = lax.max(self, other)
-    spread = lax.log1p(lax.exp2(lax.neg(lax.abs(lax.sub(self, other)))))
+    spread = lax.log1p(exp2(lax.neg(lax.abs(lax.sub(self, other)))))
     same = lax.bitwise_and(lax.eq(self, other), lax.eq(lax.abs(self), like(self, np.inf)))
     return lax.select(same, self, lax.add(larger, lax.mul(spread, like(self, 1 / math.log(2)))))
-
-
-register("igamma", lambda ctx, self, other: lax.igamma(self, other))
-register("igammac", lambda ctx, self, other: lax.igammac(self, other))
-register("special_zeta", lambda ctx, self, other: lax.zeta(self, other))
-
-
-@lowers("polygamma")
-def _polygamma(ctx: Context, n: int, self: Array) -> Array:
-    """(-1)**(n + 1) n! zeta(n + 1, x)."""
-    if n == 0:
-        return _digamma(self)
-    factor = like(self, (-1.0) ** (n + 1) * math.factorial(n))
-    return lax.mul(factor, lax.zeta(like(self, n + 1), self))
-
-
-@lowers("mvlgamma")
-def _mvlgamma(ctx: Context, self: Array, p: int) -> Array:
-    total = like(self, p * (p - 1) / 4 * math.log(math.pi))
-    for j in range(p):
-        total = lax.add(total, lax.lgamma(lax.sub(self, like(self, j / 2))))
-    return total
-
-
-# Orthogonal polynomials ------------------------------------------------------------------------------------
-
-
-def _recurrence(
-    first: Callable[[Array], Array], step: Callable[[Array, Array, Array, Array], Array]
-) -> Callable[[Array, Array], Array]:
-    """The polynomial of degree n with p0 = 1, p1 = first(x) and p(k+1) = step(k, x, pk, p(k-1)); 0 for n < 0.
-
-    n differs from element to element: each keeps its value when k reaches it.
-    """
-
-    def polynomial(x: Array, n: Array) -> Array:
-        degree = lax.floor(n)
-        one, zero = like(x, 1), like(x, 0)
-        start = first(x)
-        result = lax.select(lax.eq(degree, zero), one, lax.select(lax.lt(degree, zero), zero, start))
-        highest = lax.reduce_max(degree, tuple(range(degree.ndim)))
-
-        def busy(state: tuple[Any, ...]) -> Array:
-            return lax.lt(state[0], highest)
-
-        def advance(state: tuple[Any, ...]) -> tuple[Any, ...]:
-            k, previous, current, result = state
-            following = step(lax.broadcast(k, x.shape), x, current, previous)
-            k = lax.add(k, lax.full((), 1, k.dtype))
-            reached = lax.eq(degree, lax.broadcast(k, x.shape))
-            return k, current, following, lax.select(reached, following, result)
-
-        return lax.while_loop(busy, advance, (lax.full((), 1, x.dtype), one, start, result))[3]
-
-    return polynomial
-
-
-def _twice(x: Array) -> Array:
-    return lax.add(x, x)
-
-
-def _chebyshev_step(k: Array, x: Array, current: Array, previous: Array) -> Array:
-    return lax.sub(lax.mul(_twice(x), current), previous)
-
-
-def _plus(constant: float, slope: float) -> Callable[[Array], Array]:
-    return lambda x: lax.add(lax.mul(like(x, slope), x), like(x, constant))
-
-
-def _shifted(polynomial: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
-    return lambda x, n: polynomial(lax.sub(_twice(x), like(x, 1)), n)
-
-
-def _hermite_step(k: Array, x: Array, current: Array, previous: Array) -> Array:
-    return lax.sub(lax.mul(_twice(x), current), lax.mul(_twice(k), previous))
-
-
-def _hermite_e_step(k: Array, x: Array, current: Array, previous: Array) -> Array:
-    return lax.sub(lax.mul(x, current), lax.mul(k, previous))
-
-
-def _laguerre_step(k: Array, x: Array, current: Array, previous: Array) -> Array:
-    odd = lax.add(_twice(k), like(k, 1))
-    return lax.div(lax.sub(lax.mul(lax.sub(odd, x), current), lax.mul(k, previous)), lax.add(k, like(k, 1)))
-
-
-def _legendre_step(k: Array, x: Array, current: Array, previous: Array) -> Array:
-    odd = lax.add(_twice(k), like(k, 1))
-    return lax.div(lax.sub(lax.mul(lax.mul(odd, x), current), lax.mul(k, previous)), lax.add(k, like(k, 1)))
-
-
-_CHEBYSHEV = {
-    kind: _recurrence(first, _chebyshev_step)
-    for kind, first in {"t": _plus(0, 1), "u": _plus(0, 2), "v": _plus(-1, 2), "w": _plus(1, 2)}.items()
-}
-_POLYNOMIALS = {
-    **{f"chebyshev_polynomial_{kind}": p for kind, p in _CHEBYSHEV.items()},
-    **{f"shifted_chebyshev_polynomial_{kind}": _shifted(p) for kind, p in _CHEBYSHEV.items()},
-    "hermite_polynomial_h": _recurrence(_plus(0, 2), _hermite_step),
-    "hermite_polynomial_he": _recurrence(_plus(0, 1), _hermite_e_step),
-    "laguerre_polynomial_l": _recurrence(_plus(1, -1), _laguerre_step),
-    "legendre_polynomial_p": _recurrence(_plus(0, 1), _legendre_step),
-}
-for _name, _polynomial in _POLYNOMIALS.items():
-    register(f"special_{_name}", lambda ctx, x, n, polynomial=_polynomial: polynomial(x, n))
