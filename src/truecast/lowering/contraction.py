@@ -90,9 +90,9 @@ def _linear_backward(
 ) -> tuple[Array | None, ...]:
     leading = tuple(range(grad_output.ndim - 1))
     return (
-        ctx.dot(grad_output, weight, ((grad_output.ndim - 1,), (0,))) if output_mask[0] else None,
-        ctx.dot(grad_output, self, (leading, leading)) if output_mask[1] else None,
-        ctx.sum(grad_output, leading) if output_mask[2] else None,
+        ctx.dot(grad_output, weight, ((grad_output.ndim - 1,), (0,))) if ctx.wanted[0] else None,
+        ctx.dot(grad_output, self, (leading, leading)) if ctx.wanted[1] else None,
+        ctx.sum(grad_output, leading) if ctx.wanted[2] else None,
     )
 
 

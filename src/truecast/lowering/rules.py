@@ -2,6 +2,7 @@
 
 from truecast.lowering import (  # noqa: F401
     activation,
+    attention,
     batch_norm,
     cast,
     complex,
