@@ -190,6 +190,38 @@ def scalar_name(dtype: DType) -> str:
     return _SCALAR_NAMES.get(dtype.name, dtype.name.capitalize())
 
 
+_CPP_NAMES = {
+    "bool": "bool",
+    "uint8": "unsigned char",
+    "int8": "signed char",
+    "int16": "short int",
+    "int32": "int",
+    "int64": "long int",
+    "uint16": "short unsigned int",
+    "uint32": "unsigned int",
+    "uint64": "long unsigned int",
+    "float32": "float",
+    "float64": "double",
+    "complex32": "c10::complex<c10::Half>",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+}
+
+
+def cpp_name(dtype: DType) -> str:
+    """The C++ type name that other messages of PyTorch use: "float", "c10::BFloat16" (caffe2::TypeMeta)."""
+    return _CPP_NAMES.get(dtype.name, f"c10::{scalar_name(dtype)}")
+
+
+_LEGACY_TENSOR_TYPES = frozenset(["uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"])
+
+
+def tensor_name(dtype: DType) -> str:
+    """The name of a CPU tensor's type in PyTorch's messages: "torch.FloatTensor", "CPUBFloat16Type"."""
+    name = scalar_name(dtype)
+    return f"torch.{name}Tensor" if dtype.name in _LEGACY_TENSOR_TYPES else f"CPU{name}Type"
+
+
 # The lattice: each dtype's immediate wider neighbours; promote(a, b) is the least upper bound. The wide
 # unsigned integers stand below the real floating dtypes alone, and the float8 dtypes below nothing: PyTorch
 # refuses the other pairs (c10/core/ScalarType.cpp, promoteTypes).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 
 from truecast.ops import (
     attention,
@@ -22,6 +23,7 @@ from truecast.ops import (
     reduction,
     sorting,
 )
+from truecast.ops.contract_rows import CONTRACTS
 from truecast.ops.table import Contract, Kind, Op, Promotion
 
 __all__ = ["Contract", "Kind", "Op", "Promotion", "lookup", "table"]
@@ -56,6 +58,9 @@ def table() -> dict[str, Op]:
                 if name in found:
                     raise ValueError(f"two rows in ops/ claim {name!r}")
                 found[name] = op
+    for name, contracts in CONTRACTS.items():
+        row = found.get(name) or found[name.split(".")[0]]
+        found[name] = replace(row, contracts=contracts)
     return found
 
 

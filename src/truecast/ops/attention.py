@@ -11,6 +11,7 @@ ROWS = (
         "attention",
         numeric="query key value attn_mask",
         accumulates=_PRODUCTS,
+        returns="query opmath",
     ),
     *rows(
         "_scaled_dot_product_flash_attention_for_cpu_backward",

@@ -4,20 +4,12 @@ beta and alpha aren't numeric: they never promote, and a rule has to see a Pytho
 the addend's NaNs).
 """
 
-from truecast.ops.table import Contract, rows
+from truecast.ops.table import rows
 
 _PRODUCTS = "products along the shared axis"
 
 ROWS = (
-    *rows(
-        "mm",
-        "contraction",
-        numeric="self mat2",
-        accumulates=_PRODUCTS,
-        contract=Contract(
-            ("self", "mat2"), "expected m1 and m2 to have the same dtype, but got: {0} != {1}", style="short"
-        ),
-    ),
+    *rows("mm", "contraction", numeric="self mat2", accumulates=_PRODUCTS),
     *rows("bmm", "contraction", numeric="self mat2", accumulates=_PRODUCTS),
     *rows("mv", "contraction", numeric="self vec", accumulates=_PRODUCTS),
     *rows("dot vdot", "contraction", numeric="self tensor other", accumulates=_PRODUCTS),

@@ -7,16 +7,16 @@ _DUPLICATES = "the values at duplicate indices"
 ROWS = (
     # Reading.
     *rows("index _unsafe_index", "indexing", numeric="self"),
-    *rows("_unsafe_masked_index", "indexing", numeric="self fill"),
+    *rows("_unsafe_masked_index", "indexing", "first", numeric="self fill"),
     *rows("gather index_select take", "indexing", numeric="self"),
     *rows("masked_select", "indexing", numeric="self"),
     *rows("embedding", "indexing", numeric="weight"),
     *rows("nonzero nonzero_static", "indexing", numeric="self", returns="int64"),
     # Writing.
-    *rows("masked_fill", "indexing", numeric="self value"),
-    *rows("masked_scatter", "indexing", numeric="self source"),
+    *rows("masked_fill", "indexing", "first", numeric="self value"),
+    *rows("masked_scatter", "indexing", "first", numeric="self source"),
     *rows("masked_scatter_backward", "indexing", numeric="grad_output"),
-    *rows("index_fill", "indexing", numeric="self value"),
+    *rows("index_fill", "indexing", "first", numeric="self value"),
     *rows("index_copy", "indexing", numeric="self source"),
     *rows("index_put _unsafe_index_put", "indexing", numeric="self values", accumulates=_DUPLICATES),
     *rows("_index_put_impl", "indexing", numeric="self values", accumulates=_DUPLICATES),
@@ -24,8 +24,10 @@ ROWS = (
     *rows("_unsafe_masked_index_put_accumulate", "indexing", numeric="self values", accumulates=_DUPLICATES),
     *rows("index_add", "indexing", numeric="self source alpha", accumulates=_DUPLICATES),
     *rows("index_reduce", "indexing", numeric="self source", accumulates=_DUPLICATES),
-    *rows("scatter", "indexing", numeric="self src value"),
-    *rows("scatter.reduce scatter.value_reduce", "indexing", numeric="self src value", accumulates=_DUPLICATES),
+    *rows("scatter", "indexing", "first", numeric="self src value"),
+    *rows(
+        "scatter.reduce scatter.value_reduce", "indexing", "first", numeric="self src value", accumulates=_DUPLICATES
+    ),
     *rows("scatter_add", "indexing", numeric="self src", accumulates=_DUPLICATES),
     *rows("scatter_reduce", "indexing", numeric="self src", accumulates=_DUPLICATES),
     # Embeddings' sums and backwards.

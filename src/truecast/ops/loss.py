@@ -5,19 +5,26 @@ from truecast.ops.table import rows
 _MEAN = "the elements' losses"
 
 ROWS = (
-    *rows("mse_loss huber_loss smooth_l1_loss", "loss", "promote", numeric="self target", accumulates=_MEAN),
-    *rows("soft_margin_loss", "loss", "promote", numeric="self target", accumulates=_MEAN),
+    *rows("mse_loss smooth_l1_loss", "loss", "promote", numeric="self target", accumulates=_MEAN),
+    *rows("huber_loss soft_margin_loss", "loss", "promote", numeric="self target", accumulates=_MEAN, returns="self"),
     *rows(
         "binary_cross_entropy binary_cross_entropy_with_logits",
         "loss",
         numeric="self target weight pos_weight",
         accumulates=_MEAN,
     ),
-    *rows("nll_loss_forward nll_loss2d_forward", "loss", numeric="self weight", accumulates=_MEAN),
+    *rows("nll_loss_forward nll_loss2d_forward", "loss", numeric="self weight", accumulates=_MEAN, returns="self self"),
     *rows("multi_margin_loss", "loss", numeric="self weight", accumulates=_MEAN),
     *rows("multilabel_margin_loss_forward", "loss", numeric="self", accumulates=_MEAN),
-    *rows("mse_loss_backward huber_loss_backward smooth_l1_loss_backward", "loss", numeric="grad_output self target"),
-    *rows("soft_margin_loss_backward", "loss", numeric="grad_output self target"),
+    *rows(
+        "mse_loss_backward smooth_l1_loss_backward",
+        "loss",
+        "promote",
+        numeric="grad_output self target",
+        returns="self",
+    ),
+    *rows("huber_loss_backward", "loss", numeric="grad_output self target"),
+    *rows("soft_margin_loss_backward", "loss", "promote", numeric="grad_output self target"),
     *rows("binary_cross_entropy_backward", "loss", numeric="grad_output self target weight"),
     *rows("nll_loss_backward nll_loss2d_backward", "loss", numeric="grad_output self weight total_weight"),
     *rows("multi_margin_loss_backward", "loss", numeric="grad_output self weight"),

@@ -32,7 +32,7 @@ ROWS = (
     *rows("repeat_interleave", "movement"),
     *rows("pixel_shuffle pixel_unshuffle channel_shuffle", "movement"),
     # Padding.
-    *rows("constant_pad_nd", "movement", numeric="self"),
+    *rows("constant_pad_nd", "movement", "first", numeric="self value"),
     *rows("reflection_pad1d reflection_pad2d reflection_pad3d", "movement"),
     *rows("replication_pad1d replication_pad2d replication_pad3d", "movement"),
     *rows(
@@ -43,7 +43,7 @@ ROWS = (
         accumulates="the gradients of copied elements",
     ),
     # A view's source with the view's part replaced, and the backwards of views.
-    *rows("slice_scatter select_scatter diagonal_scatter as_strided_scatter", "movement", numeric="self"),
+    *rows("slice_scatter select_scatter diagonal_scatter as_strided_scatter", "movement", "first", numeric="self src"),
     *rows("slice_backward select_backward diagonal_backward", "movement", numeric="grad_output"),
     *rows("unfold_backward", "indexing", numeric="grad_in", accumulates="the gradients of overlapping windows"),
 )

@@ -15,18 +15,36 @@ ROWS = (
         numeric="grad_output output",
         accumulates="the gradient along dim",
     ),
-    *rows("native_layer_norm", "normalization", numeric="input weight bias", accumulates=_MOMENTS),
+    *rows(
+        "native_layer_norm",
+        "normalization",
+        numeric="input weight bias",
+        accumulates=_MOMENTS,
+        returns="input weight|input weight|input",
+    ),
     *rows(
         "native_layer_norm_backward",
         "normalization",
         numeric="grad_out input mean rstd weight bias",
         accumulates=_GRADIENTS,
     ),
-    *rows("native_group_norm", "normalization", numeric="input weight bias", accumulates=_MOMENTS),
+    *rows(
+        "native_group_norm",
+        "normalization",
+        numeric="input weight bias",
+        accumulates=_MOMENTS,
+        returns="input weight|input weight|input",
+    ),
     *rows(
         "native_group_norm_backward", "normalization", numeric="grad_out input mean rstd weight", accumulates=_GRADIENTS
     ),
-    *rows("_fused_rms_norm", "normalization", numeric="input weight", accumulates="the squares along the last dims"),
+    *rows(
+        "_fused_rms_norm",
+        "normalization",
+        numeric="input weight",
+        accumulates="the squares along the last dims",
+        returns="input opmath",
+    ),
     *rows("_fused_rms_norm_backward", "normalization", numeric="grad_out input rstd weight", accumulates=_GRADIENTS),
     *rows(
         "native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_functional _batch_norm_with_update"

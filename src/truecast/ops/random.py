@@ -3,8 +3,11 @@
 from truecast.ops.table import rows
 
 ROWS = (
-    *rows("rand randn randint randperm rand_like randn_like randint_like", "random"),
-    *rows("uniform normal normal_functional cauchy log_normal exponential geometric random", "random", numeric=""),
+    *rows("rand randn", "random", numeric="", returns="default"),
+    *rows("randint randperm", "random", numeric="", returns="int64"),
+    *rows("rand_like randn_like randint_like", "random", numeric="self"),
+    *rows("uniform normal_functional cauchy log_normal exponential geometric random", "random", numeric="self"),
+    *rows("normal", "random", numeric="self mean std"),
     *rows("bernoulli", "random", numeric="self"),
     *rows("native_dropout", "random", numeric="input", returns="result bool"),
     *rows("_fused_dropout", "random", numeric="self", returns="result uint8"),

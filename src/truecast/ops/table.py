@@ -33,7 +33,8 @@ Kind = Literal[
 ]
 
 Promotion = Literal[
-    "none",  # no promotion: the result follows the numeric tensor operands, which agree or mix as the op allows
+    "none",  # the tensor operands' promotion (mostly they agree, see the contract); scalars take no part
+    "first",  # the result and every numeric operand take the first numeric operand's dtype: writes into a tensor
     "promote",  # PyTorch's result_type of the numeric operands
     "int_to_float",  # as promote; bool and integral become the default floating dtype; with rounding_mode, as promote
     "promote_to_bool",  # as promote for the comparison; the result is bool
@@ -41,26 +42,46 @@ Promotion = Literal[
     "complex_to_real",  # as none; a complex operand gives its real dtype
 ]
 
-# What one returned tensor's dtype is, where it isn't the promoted dtype ("result"):
-#   bool, int32, int64, uint8   that dtype
-#   real, complex               the promoted dtype's component dtype, or the complex dtype made of it
-#   an argument's name          that argument's dtype (of its first tensor, for a list)
-RETURN_DTYPES = frozenset(("result", "bool", "int32", "int64", "uint8", "real", "complex"))
+# One returned tensor's dtype, where it isn't "result" (what the promotion says, or an explicit dtype argument):
+#   bool, int32, int64, uint8   that dtype, or an explicit dtype argument
+#   default                     torch.get_default_dtype(), or an explicit dtype argument
+#   literal                     what the number in fill_value (or start, end, step) suggests, or an explicit dtype
+#   real, complex, opmath       derived from the promoted dtype: component, complex counterpart, opmath type
+#   an argument's name          that argument's dtype; "weight|input" is weight's where it is given, else input's
+RETURN_DTYPES = frozenset(
+    ("result", "bool", "int32", "int64", "uint8", "default", "literal", "real", "complex", "opmath")
+)
+
+
+Demand = Literal[
+    "same",  # the operands have one dtype
+    "allowed",  # the one operand's dtype is in `allowed`
+    "parameters",  # the parameters have the input's dtype, or the input is float16 or bfloat16 and they are float32
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """Which operands must have one dtype, and what PyTorch raises when they don't.
+    """One demand on operand dtypes, and what PyTorch raises on the CPU where it isn't met.
 
-    `agree` names schema arguments. `exception` is the built-in's name. `message` is PyTorch's wording with
-    {0}, {1} for the differing dtypes in the style of `style`: "scalar" prints Float / BFloat16 (c10's
-    names), "torch" prints torch.float32, "short" prints float / c10::BFloat16 (C++ type names).
+    operands: schema arguments, in PyTorch's order of checking; those that are None don't count.
+    message: PyTorch's wording. A field names an operand and a spelling of its dtype: "{self.scalar}" prints
+        Float, "{self.cpp}" float or c10::BFloat16, "{self.tensor}" torch.FloatTensor or CPUBFloat16Type;
+        "{found.scalar}" is the operand that breaks the demand. "" stands for "expected scalar type .. but found ..".
+    exception: the built-in's name.
+    allowed: for the demand of that name: dtypes, or categories of dtypes.
+    follow: the operand whose dtype the others are cast to where the policy says so (law N12); "" for the first.
+    given, absent: operands that must (must not) be given for this demand to apply.
     """
 
-    agree: tuple[str, ...]
-    message: str
+    operands: tuple[str, ...]
+    message: str = ""
     exception: str = "RuntimeError"
-    style: Literal["scalar", "torch", "short"] = "scalar"
+    demand: Demand = "same"
+    allowed: tuple[str, ...] = ()
+    follow: str = ""
+    given: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +92,7 @@ class Op:
     numeric: schema arguments that take part in promotion and are converted to the compute dtype;
         None means every Tensor (list) and Scalar argument.
     accumulates: what it sums, in words, if it accumulates (law N4); "" otherwise.
+    contracts: demands on the operands' dtypes, in PyTorch's order of checking.
     returns: the dtype of each returned tensor as RETURN_DTYPES describes; () means "result" for all of them.
     """
 
@@ -79,7 +101,7 @@ class Op:
     promotion: Promotion = "none"
     numeric: tuple[str, ...] | None = None
     accumulates: str = ""
-    contract: Contract | None = None
+    contracts: tuple[Contract, ...] = ()
     returns: tuple[str, ...] = ()
 
 
@@ -90,7 +112,7 @@ def rows(
     *,
     numeric: str | None = None,
     accumulates: str = "",
-    contract: Contract | None = None,
+    contracts: tuple[Contract, ...] = (),
     returns: str = "",
 ) -> Iterator[Op]:
     """A row shared by the space-separated `names`; `numeric` and `returns` are space-separated as well."""
@@ -100,6 +122,6 @@ def rows(
         promotion,
         None if numeric is None else tuple(numeric.split()),
         accumulates,
-        contract,
+        contracts,
         tuple(returns.split()),
     )

@@ -1,0 +1,336 @@
+"""The dtypes each operation demands, in PyTorch's order of checking and in its words (CPU, torch 2.13).
+
+Imports the table's vocabulary only. `ops.table` joins these to the rows; `tests.ops.table_check` runs them
+against eager. A message is here once for all operations that share it.
+"""
+
+from __future__ import annotations
+
+from truecast.ops.table import Contract
+
+_INDEX = ("int64", "int32")
+_LONG = ("int64",)
+_MASK = ("bool",)
+_INDICES = ("int64", "int32", "uint8", "bool")
+_INEXACT = ("floating", "complex")
+
+
+def _pair(first: str, second: str, follow: str = "") -> Contract:
+    """A kernel reads `second` with first's type: "expected scalar type .. but found .."."""
+    return Contract((first, second), follow=follow)
+
+
+def _found(*operands: str, follow: str = "") -> Contract:
+    """TensorIterator without promotion; the first operand sets the type."""
+    return Contract(operands, f"Found dtype {{found.scalar}} but expected {{{operands[0]}.scalar}}", follow=follow)
+
+
+def _one_of(operand: str, allowed: tuple[str, ...], message: str, exception: str = "RuntimeError") -> Contract:
+    return Contract((operand,), message, exception, demand="allowed", allowed=allowed)
+
+
+def _gradient(wording: str, name: str = "gradOutput") -> Contract:
+    return Contract(
+        ("self", "grad_output"),
+        f"{wording} dtype {{self.cpp}} for `{name}` but got dtype {{grad_output.cpp}}",
+    )
+
+
+_ADDMM = "{0} and mat2 must have the same dtype, but got {{{1}.scalar}} and {{{2}.scalar}}"
+
+
+def _addmm(bias: str, first: str, second: str) -> tuple[Contract, ...]:
+    """addmm, and what is computed by it."""
+    return (
+        Contract((bias, second), _ADDMM.format("self", bias, second), follow=second),
+        Contract((first, second), _ADDMM.format("mat1", first, second), follow=second),
+    )
+
+
+def _mm(first: str, second: str, absent: tuple[str, ...] = ()) -> Contract:
+    return Contract(
+        (first, second),
+        f"expected m1 and m2 to have the same dtype, but got: {{{first}.cpp}} != {{{second}.cpp}}",
+        follow=second,
+        absent=absent,
+    )
+
+
+# The composite's own check of the bias comes before the kernel's of the weight. Where oneDNN takes the
+# convolution the kernel's words are these; a small one, and dtypes that oneDNN has not, say _pair's.
+_CONVOLUTION = (
+    Contract(
+        ("input", "bias"),
+        "Input type ({input.cpp}) and bias type ({bias.cpp}) should be the same",
+        follow="bias",
+    ),
+    Contract(
+        ("input", "weight"),
+        "Input type ({input.tensor}) and weight type ({weight.tensor}) should be the same or input should be"
+        " a MKLDNN tensor and weight is a dense tensor",
+        follow="weight",
+    ),
+)
+
+_SCATTER = (
+    _one_of("index", _INDEX, "scatter(): Expected dtype int32/int64 for index"),
+    Contract(("self", "src"), "scatter(): Expected self.dtype to be equal to src.dtype"),
+)
+_PUT = Contract(
+    ("self", "values"),
+    "Index put requires the source and destination dtypes match, got {self.scalar} for the destination and"
+    " {values.scalar} for the source.",
+)
+_SUBSCRIPT = _one_of(
+    "indices", _INDICES, "tensors used as indices must be long, int, byte or bool tensors", "IndexError"
+)
+_EMBEDDING = (
+    "Expected tensor for argument #{0} 'indices' to have one of the following scalar types: Long, Int;"
+    " but got {{indices.tensor}} instead (while checking arguments for {1})"
+)
+_VECTORS = "dot : expected both vectors to have same dtype, but found {self.scalar} and {%s.scalar}"
+_SOURCE = "{0}: self and source expected to have the same dtype, but got {1}"
+_PARTS = "Expected object of scalar type {{{0}.scalar}} but got scalar type {{{1}.scalar}} for second argument"
+_OPTIMIZER_LISTS = ("grads", "exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs")
+
+
+def _parts(first: str, second: str) -> tuple[Contract, ...]:
+    allowed = ("float16", "float32", "float64")
+    message = (
+        f"Expected both inputs to be Half, Float or Double tensors but got {{{first}.scalar}} and {{{second}.scalar}}"
+    )
+    return (
+        _one_of(first, allowed, message),
+        _one_of(second, allowed, message),
+        Contract((first, second), _PARTS.format(first, second)),
+    )
+
+
+def _parameters(*operands: str) -> Contract:
+    """ATen/native/mixed_data_type.h: float16 and bfloat16 inputs may come with float32 parameters."""
+    return Contract(operands, demand="parameters", follow=operands[1])
+
+
+CONTRACTS: dict[str, tuple[Contract, ...]] = {
+    # Contractions.
+    "mm": (_mm("self", "mat2"),),
+    "matmul": (_mm("self", "other"),),
+    "linear": (
+        *(Contract(c.operands, c.message, follow="weight", given=("bias",)) for c in _addmm("bias", "input", "weight")),
+        _mm("input", "weight", absent=("bias",)),
+    ),
+    "bmm": (_pair("self", "mat2", follow="mat2"),),
+    "mv": (
+        Contract(
+            ("self", "vec"),
+            "addmv input tensors must have the same dtype, but got {vec.scalar}, {self.scalar}, and {vec.scalar}",
+        ),
+    ),
+    "addmv": (
+        Contract(
+            ("mat", "vec", "self"),
+            "addmv input tensors must have the same dtype, but got {self.scalar}, {mat.scalar}, and {vec.scalar}",
+        ),
+    ),
+    "dot": (Contract(("self", "tensor"), _VECTORS % "tensor"),),
+    "vdot": (Contract(("self", "other"), _VECTORS % "other"),),
+    "addmm": _addmm("self", "mat1", "mat2"),
+    "_addmm_activation": _addmm("self", "mat1", "mat2"),
+    "addbmm": _addmm("self", "batch1", "batch2"),
+    "baddbmm": (
+        Contract(
+            ("batch1", "self"),
+            "Input dtypes must be the same, got: input {self.cpp}, batch1: {batch1.cpp}, batch2: {batch2.cpp}",
+        ),
+        _pair("self", "batch2", follow="batch2"),
+    ),
+    "_cdist_forward": (
+        _one_of("x1", ("floating",), "cdist only supports floating-point dtypes, X1 got: {x1.scalar}"),
+        _one_of("x2", ("floating",), "cdist only supports floating-point dtypes, X2 got: {x2.scalar}"),
+        _pair("x1", "x2"),
+    ),
+    # Convolutions.
+    "convolution": _CONVOLUTION,
+    "conv1d": _CONVOLUTION,
+    "conv2d": _CONVOLUTION,
+    "conv3d": _CONVOLUTION,
+    "convolution_backward": (_pair("input", "weight", follow="weight"), _pair("input", "grad_output")),
+    # Normalizations.
+    "native_layer_norm": (_parameters("input", "weight", "bias"),),
+    "native_group_norm": (_parameters("input", "weight", "bias"),),
+    "native_batch_norm": (_parameters("input", "weight", "bias", "running_mean", "running_var"),),
+    "_native_batch_norm_legit": (_parameters("input", "weight", "bias", "running_mean", "running_var"),),
+    "_native_batch_norm_legit_functional": (_parameters("input", "weight", "bias", "running_mean", "running_var"),),
+    "_native_batch_norm_legit_no_training": (_parameters("input", "weight", "bias", "running_mean", "running_var"),),
+    "_softmax_backward_data": (_pair("grad_output", "output"),),
+    "_log_softmax_backward_data": (_pair("grad_output", "output"),),
+    "native_layer_norm_backward": (_pair("input", "grad_out"),),
+    "native_group_norm_backward": (
+        Contract(("input", "grad_out"), "Expected scalar types of X and dY are same."),
+        _parameters("input", "weight"),
+    ),
+    "native_batch_norm_backward": (_pair("input", "grad_out"),),
+    "_weight_norm_interface": (_pair("v", "g"),),
+    # Attention.
+    "scaled_dot_product_attention": (
+        Contract(
+            ("query", "key", "value"),
+            "Expected query, key, and value to have the same dtype, but got query.dtype: {query.cpp} key.dtype:"
+            " {key.cpp} and value.dtype: {value.cpp} instead.",
+        ),
+    ),
+    "_scaled_dot_product_flash_attention_for_cpu": (_pair("query", "key"), _pair("query", "value")),
+    # Indexing: positions first, then the values.
+    "index": (_SUBSCRIPT,),
+    "_unsafe_index": (_SUBSCRIPT,),
+    "index_put": (_SUBSCRIPT, _PUT),
+    "_unsafe_index_put": (_SUBSCRIPT, _PUT),
+    "gather": (_one_of("index", _INDEX, "gather(): Expected dtype int32/int64 for index"),),
+    "index_select": (_one_of("index", _INDEX, "index_select(): Expected dtype int32 or int64 for index"),),
+    "take": (_one_of("index", _LONG, "take(): Expected a long tensor for index, but got {index.scalar}"),),
+    "put": (
+        _one_of("index", _LONG, "put_(): Expected a long tensor for index, but got {index.scalar}"),
+        Contract(
+            ("self", "source"),
+            _SOURCE.format("put_()", "self.dtype = {self.scalar} and source.dtype = {source.scalar}"),
+        ),
+    ),
+    "index_copy": (
+        _one_of("index", _LONG, "index_copy_(): Expected a long tensor for index, but got {index.scalar}"),
+        Contract(
+            ("self", "source"), _SOURCE.format("index_copy_()", "(self) {self.scalar} and (source) {source.scalar}")
+        ),
+    ),
+    "index_fill": (_one_of("index", _LONG, "index_fill_(): Expected dtype int64 for index.", "IndexError"),),
+    "index_add": (
+        _one_of("index", _INDEX, "index_add_(): Expected dtype int32/int64 for index but got: {index.scalar}"),
+        Contract(
+            ("self", "source"),
+            "index_add_(): self ({self.scalar}) and source ({source.scalar}) must have the same scalar type",
+        ),
+    ),
+    "index_reduce": (
+        Contract(
+            ("self", "source"),
+            "index_reduce_(): self ({self.scalar}) and source ({source.scalar}) must have the same scalar type",
+        ),
+    ),
+    "scatter": _SCATTER,
+    "scatter.reduce": _SCATTER,
+    "scatter.value": _SCATTER[:1],
+    "scatter.value_reduce": _SCATTER[:1],
+    "scatter_add": _SCATTER,
+    "scatter_reduce": _SCATTER,
+    "masked_fill": (
+        _one_of("mask", _MASK, "masked_fill_ only supports boolean masks, but got mask with dtype {mask.cpp}"),
+    ),
+    "masked_select": (_one_of("mask", _MASK, "masked_select: expected BoolTensor for mask"),),
+    "masked_scatter": (
+        Contract(
+            ("self", "source"),
+            "masked_scatter: expected self and source to have same dtypes but got{self.scalar} and {source.scalar}",
+        ),
+        _one_of("mask", _MASK, "masked_scatter_ only supports boolean masks, but got mask with dtype {mask.scalar}"),
+    ),
+    "where.self": (
+        _one_of(
+            "condition",
+            ("bool", "uint8"),
+            "where expected condition to be a boolean tensor, but got a tensor with dtype {condition.scalar}",
+        ),
+    ),
+    "embedding": (_one_of("indices", _INDEX, _EMBEDDING.format(1, "embedding")),),
+    "embedding_dense_backward": (_one_of("indices", _INDEX, _EMBEDDING.format(2, "embedding_backward")),),
+    # Elementwise operations that don't promote.
+    "lerp": (
+        Contract(("self", "end"), "expected dtype {self.cpp} for `end` but got dtype {end.cpp}"),
+        Contract(("self", "weight"), "expected dtype {self.cpp} for `weight` but got dtype {weight.cpp}"),
+    ),
+    "lerp.Scalar": (Contract(("self", "end"), "expected dtype {self.cpp} for `end` but got dtype {end.cpp}"),),
+    "heaviside": (Contract(("self", "values"), "heaviside is not yet implemented for tensors with different dtypes."),),
+    "complex": _parts("real", "imag"),
+    "polar": _parts("abs", "angle"),
+    "prelu": (
+        Contract(
+            ("self", "weight"),
+            "prelu: Type promoting not supported. Got {self.scalar} and {weight.scalar}",
+            follow="weight",
+        ),
+    ),
+    "_prelu_kernel": (_found("self", "weight", follow="weight"),),
+    # Losses.
+    "binary_cross_entropy": (_found("self", "target"),),
+    "binary_cross_entropy_backward": (_found("grad_output", "self", "target"),),
+    "huber_loss_backward": (_found("self", "grad_output", "target"),),
+    "nll_loss_forward": (
+        _one_of("target", ("int64", "uint8"), "expected target dtype to be Long or Byte, but got {target.scalar}"),
+        _pair("self", "weight"),
+    ),
+    "nll_loss2d_forward": (_pair("self", "weight"),),
+    "cross_entropy_loss": (_pair("self", "weight"),),
+    "nll_loss_backward": (
+        _pair("self", "grad_output"),
+        _pair("self", "weight"),
+        _pair("self", "total_weight"),
+    ),
+    # Pooling and resampling.
+    "max_pool2d_with_indices_backward": (_gradient("expected"),),
+    "max_pool3d_with_indices_backward": (_gradient("expected"),),
+    "avg_pool2d_backward": (_gradient("expected"),),
+    "avg_pool3d_backward": (_pair("self", "grad_output"),),
+    "adaptive_max_pool2d_backward": (_gradient("expected", "grad_output"),),
+    "_adaptive_avg_pool2d_backward": (
+        _gradient("adaptive_avg_pool2d_backward_out_cpu_template: Expected", "grad_output"),
+    ),
+    "_adaptive_avg_pool3d_backward": (_pair("self", "grad_output"),),
+    "grid_sampler_2d": (_pair("input", "grid"),),
+    "grid_sampler_3d": (_pair("input", "grid"),),
+    "grid_sampler_2d_backward": (_pair("input", "grad_output"), _pair("input", "grid")),
+    # Reductions of what can't be averaged.
+    "mean": (
+        _one_of(
+            "self",
+            _INEXACT,
+            "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype."
+            " Got: {self.scalar}",
+        ),
+    ),
+    "var": (_one_of("self", _INEXACT, "std and var only support floating point and complex dtypes"),),
+    "std": (_one_of("self", _INEXACT, "std and var only support floating point and complex dtypes"),),
+    "linalg_vector_norm": (
+        _one_of(
+            "self",
+            _INEXACT,
+            "linalg.vector_norm: Expected a floating point or complex tensor as input. Got {self.scalar}",
+        ),
+    ),
+    # Linear algebra.
+    "linalg_cross": (_pair("self", "other"),),
+    "cholesky_solve": (
+        Contract(
+            ("self", "input2"),
+            "Expected b and A to have the same dtype, but found b of type {self.scalar} and A of type"
+            " {input2.scalar} instead.",
+        ),
+    ),
+    "linalg_lu_solve": (
+        Contract(
+            ("LU", "B"),
+            "linalg.lu_solve: Expected LU and B to have the same dtype, but found LU of type {LU.scalar} and B of"
+            " type {B.scalar} instead",
+        ),
+    ),
+    "_linalg_solve_ex": (
+        _one_of("A", _INEXACT, "linalg.solve: Expected a floating point or complex tensor as input. Got {A.scalar}"),
+        Contract(
+            ("A", "B"),
+            "linalg.solve: Expected A and B to have the same dtype, but found A of type {A.scalar} and B of type"
+            " {B.scalar} instead",
+        ),
+    ),
+    # Optimizers: every list has the parameters' dtype, tensor by tensor.
+    "_fused_adam": tuple(_pair("self", name) for name in _OPTIMIZER_LISTS),
+    "_fused_adamw": tuple(_pair("self", name) for name in _OPTIMIZER_LISTS),
+    "_fused_sgd": (_pair("self", "grads"), _pair("self", "momentum_buffer_list")),
+    "_fused_adagrad": (_pair("self", "grads"), _pair("self", "state_sums")),
+}
