@@ -1,0 +1,365 @@
+"""Sites of FX nodes: an FX graph keeps a traceback as text, a Site also has the sub-expression's columns.
+
+Imports the leaves only. The traceback that torch.compile leaves has carets under the sub-expression; the one
+that torch.export leaves names the line and the torch function that was called. The user's file is compiled
+(never run) to know where on that line each operation stands, in the order in which Python evaluates them, and
+columns are given only where the traceback fits one place: an unknown column is better than a wrong one.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import functools
+import linecache
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from types import CodeType, TracebackType
+from typing import Any
+
+from truecast.sites import UNKNOWN, Phase, Site, is_framework_file, resolve
+
+_FRAME = re.compile(r'^\s*File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)$')
+_CARETS = re.compile(r"^\s*[~^]+\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One frame of a traceback's text. `carets` is the (start, end) of the marked characters, from 0, in the
+    source line without its indentation; None where the traceback has no marks."""
+
+    file: str
+    line: int
+    function: str
+    carets: tuple[int, int] | None = None
+
+
+@functools.lru_cache(maxsize=65536)
+def frames(stack_trace: str) -> tuple[Frame, ...]:
+    """The frames of a traceback's text, outermost first."""
+    found: list[Frame] = []
+    indent = 0
+    for line in stack_trace.split("\n"):
+        match = _FRAME.match(line)
+        if match is not None:
+            found.append(Frame(match["file"], int(match["line"]), match["function"].strip()))
+            indent = -1
+        elif found and indent < 0:
+            indent = len(line) - len(line.lstrip())
+        elif found and _CARETS.match(line):
+            start, end = len(line) - len(line.lstrip()) - indent, len(line.rstrip()) - indent
+            found[-1] = Frame(found[-1].file, found[-1].line, found[-1].function, (start, end))
+    return tuple(found)
+
+
+def user_frames(stack_trace: str) -> tuple[Frame, ...]:
+    """The frames up to the innermost one that is not a framework's; all frames if every one is."""
+    every = frames(stack_trace)
+    for count in range(len(every), 0, -1):
+        if not is_framework_file(every[count - 1].file):
+            return every[:count]
+    return every
+
+
+def site_of_traceback(traceback: TracebackType | None) -> Site:
+    """The innermost user's position in an exception's traceback."""
+    site = UNKNOWN
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if not is_framework_file(code.co_filename):
+            site = resolve(code, traceback.tb_lasti)
+        traceback = traceback.tb_next
+    return site
+
+
+# ------------------------------------------------------------------------------ operations on a source line
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An operation in the source: columns count from 1 in characters, `names` are what torch may call it."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    names: frozenset[str]
+
+
+# What the torch function behind a Python operator is called, without underscores at the ends.
+_OPERATORS = {
+    "+": "add radd iadd",
+    "-": "sub rsub isub subtract",
+    "*": "mul rmul imul multiply",
+    "/": "div rdiv idiv truediv rtruediv itruediv true_divide reciprocal",
+    "//": "floordiv rfloordiv ifloordiv floor_divide",
+    "%": "mod rmod imod remainder",
+    "**": "pow rpow ipow",
+    "@": "matmul rmatmul imatmul",
+    "&": "and rand iand bitwise_and",
+    "|": "or ror ior bitwise_or",
+    "^": "xor rxor ixor bitwise_xor",
+    "<<": "lshift rlshift ilshift bitwise_left_shift",
+    ">>": "rshift rrshift irshift bitwise_right_shift",
+    "<": "lt gt less",
+    "<=": "le ge less_equal",
+    ">": "gt lt greater",
+    ">=": "ge le greater_equal",
+    "==": "eq",
+    "!=": "ne not_equal",
+}
+_UNARY = {"UNARY_NEGATIVE": "neg", "UNARY_INVERT": "invert bitwise_not logical_not", "UNARY_NOT": "bool"}
+
+
+def torch_name(name: str) -> str:
+    """A torch function's name as `Place.names` has it: "function.__rsub__" and "relu_" become "rsub" and "relu"."""
+    return name.rsplit(".", 1)[-1].strip("_")
+
+
+class _Source:
+    """One source file, compiled but never run."""
+
+    def __init__(self, file: str) -> None:
+        self.lines = linecache.getlines(file)
+        self.codes: list[CodeType] = []
+        self.callees: dict[tuple[int, int], str] = {}  # (end line, end byte) of a call -> the name that is called
+        self.called: set[tuple[int, int]] = set()  # (end line, end byte) of what is called: no property is read there
+        if not self.lines:
+            return
+        text = "".join(self.lines)
+        try:
+            tree = ast.parse(text, file)
+            module = compile(text, file, "exec", dont_inherit=True)
+        except (SyntaxError, ValueError):  # not Python, or changed since: lines are all there is
+            return
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                self.callees[node.end_lineno or 0, node.end_col_offset or 0] = _callee(node.func)
+                self.called.add((node.func.end_lineno or 0, node.func.end_col_offset or 0))
+        pending = [module]
+        while pending:
+            code = pending.pop()
+            self.codes.append(code)
+            pending.extend(c for c in code.co_consts if isinstance(c, CodeType))
+
+    def codes_at(self, line: int, function: str) -> list[CodeType]:
+        """The code objects named `function` that have an instruction on this line."""
+        return [
+            code
+            for code in self.codes
+            if code.co_name == function and any(position[0] == line for position in code.co_positions())
+        ]
+
+    def character(self, line: int, byte: int) -> int:
+        """A byte offset from 0 as a character column from 1."""
+        text = self.lines[line - 1]
+        return byte + 1 if text.isascii() else len(text.encode()[:byte].decode(errors="replace")) + 1
+
+
+def _callee(function: ast.expr) -> str:
+    """The last word of what is called: `split` in x.split(2), `proj` in self.proj(x), `0` in self.layers[0](x)."""
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    if isinstance(function, ast.Name):
+        return function.id
+    if isinstance(function, ast.Subscript) and isinstance(function.slice, ast.Constant):
+        return str(function.slice.value)
+    return ""
+
+
+@functools.lru_cache(maxsize=512)
+def _source(file: str) -> _Source:
+    return _Source(file)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """What stands on one line of one function: its qualified name, its operations in the order of their
+    evaluation, and whether each of them is evaluated exactly once when the line runs."""
+
+    qualname: str
+    places: tuple[Place, ...]
+    straight: bool
+
+
+@functools.lru_cache(maxsize=65536)
+def _line(file: str, line: int, function: str) -> _Line:
+    source = _source(file)
+    codes = source.codes_at(line, function)
+    if len(codes) != 1:  # no source, or two functions of one name on one line
+        return _Line(function, (), False)
+    places: list[Place] = []
+    straight = True
+    for instruction in dis.get_instructions(codes[0]):
+        positions = instruction.positions
+        if positions is None or positions.lineno != line or None in positions:
+            continue
+        if "JUMP" in instruction.opname or instruction.opname in ("FOR_ITER", "SEND"):
+            straight = False
+        end = (positions.end_lineno or 0, positions.end_col_offset or 0)
+        if instruction.opname == "LOAD_ATTR" and end in source.called:
+            continue
+        names = _names(instruction, source.callees.get(end, ""))
+        if names is not None:
+            places.append(
+                Place(
+                    line,
+                    source.character(line, positions.col_offset or 0),
+                    positions.end_lineno or line,
+                    source.character(positions.end_lineno or line, positions.end_col_offset or 0),
+                    names,
+                )
+            )
+    return _Line(codes[0].co_qualname, tuple(places), straight)
+
+
+def _names(instruction: dis.Instruction, callee: str) -> frozenset[str] | None:
+    """What torch may call this instruction's operation; None if it is none."""
+    name = instruction.opname
+    if name in ("BINARY_OP", "COMPARE_OP"):
+        operator = instruction.argrepr.removeprefix("bool(").removesuffix(")")
+        return frozenset(_OPERATORS.get(operator.removesuffix("=") if name == "BINARY_OP" else operator, "").split())
+    if name in _UNARY:
+        return frozenset(_UNARY[name].split())
+    if name in ("BINARY_SUBSCR", "BINARY_SLICE"):
+        return frozenset(("getitem",))
+    if name in ("STORE_SUBSCR", "STORE_SLICE"):
+        return frozenset(("setitem",))
+    if name in ("CALL", "CALL_KW", "CALL_FUNCTION_EX"):
+        return frozenset((callee.strip("_"),))
+    if name == "LOAD_ATTR":  # a property: x.T, x.real
+        return frozenset((instruction.argval.strip("_"),)) if isinstance(instruction.argval, str) else None
+    return None
+
+
+# ------------------------------------------------------------------------------------------ sites of nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What an FX node knows of the call that made it. Nodes of one Python call have equal `identity`;
+    `name` is the torch function's name, `module` the path of the running module."""
+
+    frames: tuple[Frame, ...]
+    inner: Frame | None  # the frame that the user's frame called into, if it shows
+    name: str
+    identity: object
+    module: str
+    phase: Phase
+
+
+def call_of(meta: Mapping[str, Any], op: str, identity: object, phase: Phase) -> Call:
+    """The Call behind an FX node's metadata; `op` is its overload, `identity` stands in where torch gives none."""
+    text = meta.get("stack_trace") or meta.get("fwd_stack_trace") or ""
+    every, own = frames(text), user_frames(text)
+    torch_function = meta.get("torch_fn")
+    name = torch_function[1] if torch_function else op.split(".")[1]
+    stack = meta.get("nn_module_stack") or meta.get("fwd_nn_module_stack") or {}
+    if torch_function:
+        identity = torch_function[0]
+    inner = every[len(own)] if len(every) > len(own) else None
+    return Call(own, inner, torch_name(name), identity, module_path(stack), phase)
+
+
+def module_path(stack: Mapping[str, Any]) -> str:
+    """The running module's path relative to the root, from FX's nn_module_stack ("" for the root itself)."""
+    paths = [entry[0] for entry in stack.values()]
+    if not paths:
+        return ""
+    path, root = _dotted(paths[-1]), _dotted(paths[0])
+    if paths[0].startswith("L['self']"):  # torch.compile: the compiled method's own object is the root
+        return path.removeprefix("self").removeprefix(".")
+    return path if root == "" else path.removeprefix(root).removeprefix(".")
+
+
+@functools.lru_cache(maxsize=65536)
+def _dotted(path: str) -> str:
+    """`L['self']._modules['layers'][0].mlp` as `self.layers.0.mlp`."""
+    path = re.sub(r"^[LG]\['(\w+)'\]", r"\1", path)
+    path = re.sub(r"\['?([^\]']+)'?\]", r".\1", path).replace("._modules.", ".")
+    return re.sub(r"\.slice\(.*\)", "", path)
+
+
+def locate(calls: Iterable[Call]) -> Iterator[Site]:
+    """The Site of each Call, in order. Calls that follow each other on one line are looked at together."""
+    for _, group in groupby(calls, key=lambda call: (call.frames, call.phase) if call.frames else None):
+        yield from _locate_group(list(group))
+
+
+def _locate_group(group: list[Call]) -> Iterator[Site]:
+    """Sites of consecutive calls with the same frames."""
+    if not group[0].frames:
+        yield from (Site(module=call.module, phase=call.phase) for call in group)
+        return
+    frame = group[0].frames[-1]
+    known = _line(frame.file, frame.line, frame.function)
+    order: dict[str, list[object]] = {}  # for each name, its distinct calls in order
+    for call in group:
+        identities = order.setdefault(_called(call), [])
+        if _identity(call) not in identities:
+            identities.append(_identity(call))
+    for call in group:
+        name = _called(call)
+        if frame.carets is not None:
+            place = _marked(frame, known, name)
+        elif call.phase == "backward":
+            place = _only([p for p in known.places if name in p.names])
+        else:
+            place = _counted(known, name, order[name].index(_identity(call)), len(order[name]))
+        yield Site(
+            file=frame.file,
+            line=frame.line,
+            column=place.column if place else 0,
+            end_line=place.end_line if place else frame.line,
+            end_column=place.end_column if place else 0,
+            function=known.qualname,
+            module=call.module,
+            phase=call.phase,
+        )
+
+
+def _called(call: Call) -> str:
+    """The name by which the user's line calls: the torch function, or the module or function in between."""
+    if call.inner is None:
+        return call.name
+    if call.inner.function == "forward":
+        return call.module.rsplit(".", 1)[-1].strip("_")
+    return call.inner.function.strip("_")
+
+
+def _identity(call: Call) -> object:
+    """What tells two calls on one line apart: for a call into a module, the module."""
+    return call.identity if call.inner is None else (call.module, call.inner)
+
+
+def _only(places: list[Place]) -> Place | None:
+    return places[0] if len(places) == 1 else None
+
+
+def _counted(known: _Line, name: str, index: int, count: int) -> Place | None:
+    """The `index`-th of `count` calls of `name`, where the line has as many places for it."""
+    fitting = [place for place in known.places if name in place.names]
+    if count != len(fitting) or (count > 1 and not known.straight):
+        return None
+    return fitting[index]
+
+
+def _marked(frame: Frame, known: _Line, name: str) -> Place | None:
+    """The place under the traceback's carets. Where they reach the end of the line the expression may go on,
+    and the compiled source says where to."""
+    assert frame.carets is not None
+    text = linecache.getline(frame.file, frame.line).rstrip()
+    if not text:
+        return None
+    indent = len(text) - len(text.lstrip())
+    start, end = indent + frame.carets[0] + 1, indent + frame.carets[1] + 1
+    if end <= len(text):
+        return Place(frame.line, start, frame.line, end, frozenset())
+    fitting = [p for p in known.places if p.column == start and (p.end_line, p.end_column) >= (frame.line, end)]
+    named = [place for place in fitting if name in place.names]
+    spans = {(p.end_line, p.end_column): p for p in named or fitting}
+    if not spans:
+        return Place(frame.line, start, frame.line, end, frozenset())
+    return next(iter(spans.values())) if len(spans) == 1 else None
