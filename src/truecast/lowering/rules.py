@@ -13,11 +13,13 @@ from truecast.lowering import (  # noqa: F401
     gamma,
     indexing,
     normalization,
+    random,
     polynomials,
     reduction,
     scan,
     scattering,
     shape,
+    sorting,
     special,
     windows,
 )

@@ -1,0 +1,165 @@
+"""Reading and writing at positions against PyTorch eager: bit for bit where nothing is summed.
+
+Sums at duplicate positions get 2 ULPs: truecast adds in float32 and rounds once, eager rounds after each addition.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from tests.twin import Call, call, compare_all
+
+DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.bool, torch.complex64)
+FLOATS = (torch.float32, torch.bfloat16, torch.float16)
+
+
+def values(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(3 * sum(shape) + len(shape))
+    numbers = torch.randint(-40, 40, shape, generator=generator)
+    if dtype.is_complex:
+        return torch.complex(numbers / 8, -numbers / 4).to(dtype)
+    if dtype is torch.bool:
+        return numbers > 0
+    return (numbers / 8 if dtype.is_floating_point else numbers).to(dtype)
+
+
+def longs(*numbers: Any) -> torch.Tensor:
+    return torch.tensor(numbers if len(numbers) > 1 else numbers[0], dtype=torch.int64)
+
+
+def reads(dtype: torch.dtype) -> list[Call]:
+    x, y, scalar, empty = (
+        values(4, 5, 6, dtype=dtype),
+        values(7, dtype=dtype),
+        values(dtype=dtype),
+        values(0, 3, dtype=dtype),
+    )
+    mask = values(4, 5, 6, dtype=torch.bool)
+    i, j = longs([2, -1, 0]), longs([[-3], [3]])
+    return [
+        call("aten.index.Tensor", x, [i]),
+        call("aten.index.Tensor", x, [None, i, None]),
+        call("aten.index.Tensor", x, [j, i]),
+        call("aten.index.Tensor", x, [i, None, i.int()]),
+        call("aten.index.Tensor", x, [None, i, j]),
+        call("aten.index.Tensor", x, [longs(2), longs(-5)]),
+        call("aten.index.Tensor", x, [torch.zeros(0, 2, dtype=torch.int64)]),
+        call("aten._unsafe_index.Tensor", x, [None, None, j]),
+        call("aten.index_select.default", x, -2, longs([4, 0, 0])),
+        call("aten.index_select.default", x, 0, longs(1)),
+        call("aten.index_select.default", scalar, 0, longs([0])),
+        call("aten.index_select.default", x, 1, torch.zeros(0, dtype=torch.int32)),
+        call("aten.gather.default", x, 1, torch.tensor([[[4, 0, 1], [2, 2, 2]], [[0, 1, 2], [3, 4, 0]]])),
+        call("aten.gather.default", x, -1, torch.zeros(4, 5, 0, dtype=torch.int64)),
+        call("aten.gather.default", y, 0, longs(6)),
+        call("aten.gather.default", scalar, 0, longs([0])),
+        call("aten.take.default", x, longs([[-1, 0], [119, 57]])),
+        call("aten.take.default", scalar, longs(-1)),
+        call("aten.embedding.default", x[0], longs([[0, 4], [3, 3]]), 3),
+        call("aten.embedding.default", x[0], torch.zeros(0, dtype=torch.int32)),
+        call("aten.nonzero_static.default", x, size=150),
+        call("aten.nonzero_static.default", x, size=7, fill_value=9),
+        call("aten.nonzero_static.default", empty, size=2),
+        call("aten.masked_fill.Scalar", x, mask, 1),
+        call("aten.masked_fill.Scalar", x, mask[0, :, :1], 0),
+        call("aten.masked_fill.Tensor", y, values(3, 7, dtype=torch.bool), values(dtype=dtype)),
+        call("aten.masked_fill.Scalar", scalar, torch.tensor(True), 1),
+        call("aten.masked_scatter.default", x, mask, values(120, dtype=dtype)),
+        call("aten.masked_scatter.default", x, mask[0, 0], values(150, dtype=dtype)),
+        call("aten.masked_scatter_backward.default", x, mask, [10, 12]),
+        call("aten._unsafe_masked_index.default", x, values(2, 3, dtype=torch.bool), [None, j, longs([9, -7, 2])], 1),
+    ]
+
+
+def writes(dtype: torch.dtype) -> list[Call]:
+    x, scalar = values(4, 5, 6, dtype=dtype), values(dtype=dtype)
+    i, j = longs([2, -1, 0]), longs([[-3], [3]])
+    mask = values(4, 5, 6, dtype=torch.bool)
+    flat = values(7, dtype=dtype)
+    small = torch.tensor([[[3, 0, 1]], [[0, 2, 3]]])
+    return [
+        call("aten.index_put.default", x, [i], values(3, 5, 6, dtype=dtype)),
+        call("aten.index_put.default", x, [None, i], values(3, 1, dtype=dtype)),
+        call("aten.index_put.default", x, [j, i], values(6, dtype=dtype)),
+        call("aten.index_put.default", x, [i, None, i], scalar),
+        call("aten._unsafe_index_put.default", x, [i, i, i], values(3, dtype=dtype)),
+        call("aten.index_put.default", x, [mask], scalar),
+        call("aten.index_put.default", x, [mask], values(int(mask.sum()), dtype=dtype)),
+        call("aten.index_put.default", x, [mask[:, :, 0]], values(int(mask[:, :, 0].sum()), 6, dtype=dtype)),
+        call("aten.index_put.default", x, [None, mask[0, :, 0]], values(4, int(mask[0, :, 0].sum()), 1, dtype=dtype)),
+        call("aten.index_put.default", x, [None, None, mask[0, 0]], values(1, dtype=dtype)),
+        call("aten.index_put.default", x, [torch.zeros_like(mask)], values(0, dtype=dtype)),
+        call("aten.scatter.src", x, 0, small, values(4, 5, 6, dtype=dtype)),
+        call("aten.scatter.value", x, -1, small, 1),
+        call("aten.scatter.src", flat, 0, longs(6), scalar),
+        call("aten.scatter.value", scalar, 0, longs([0]), 0),
+        call("aten.scatter.src", x, 0, torch.zeros(0, dtype=torch.int64), x),
+        call("aten.index_copy.default", x, 1, longs([4, 0]), values(4, 2, 6, dtype=dtype)),
+        call("aten.index_copy.default", scalar, 0, longs(0), values(dtype=dtype)),
+        call("aten.index_fill.int_Scalar", x, -1, longs([-1, 0]), 1),
+        call("aten.index_fill.int_Tensor", x, 0, longs(2), values(dtype=dtype)),
+        call("aten.put.default", x, longs([[0, -1], [50, 3]]), values(2, 2, dtype=dtype)),
+    ]
+
+
+def sums(dtype: torch.dtype) -> list[Call]:
+    x, flat, scalar = values(4, 5, 6, dtype=dtype), values(7, dtype=dtype), values(dtype=dtype)
+    i, j = longs([2, -1, 2]), longs([[-3], [3]])
+    twice = torch.tensor([[[3, 0, 3], [3, 1, 1]], [[0, 3, 3], [0, 0, 2]]])
+    return [
+        call("aten.index_put.default", x, [i], values(3, 5, 6, dtype=dtype), True),
+        call("aten.index_put.default", x, [None, i, j], scalar, True),
+        call("aten.index_put.default", x, [values(4, 5, dtype=torch.bool)], values(6, dtype=dtype), True),
+        call("aten.scatter_add.default", x, 0, twice, values(4, 5, 6, dtype=dtype)),
+        call("aten.scatter_add.default", flat, 0, longs([1, 1, 1, 0]), values(5, dtype=dtype)),
+        call("aten.scatter_add.default", scalar, 0, longs(0), values(dtype=dtype)),
+        call("aten.scatter.reduce", x, 1, twice, values(4, 5, 6, dtype=dtype), reduce="add"),
+        call("aten.index_add.default", x, 1, longs([4, 0, 4]), values(4, 3, 6, dtype=dtype)),
+        call("aten.index_add.default", scalar, 0, longs(0), values(dtype=dtype)),
+        call("aten.put.default", x, longs([[0, -1], [0, 3]]), values(2, 2, dtype=dtype), True),
+        call(
+            "aten._unsafe_masked_index_put_accumulate.default",
+            x,
+            values(2, 3, dtype=torch.bool),
+            [None, j, longs([9, -7, 2])],
+            values(4, 2, 3, dtype=dtype),
+        ),
+    ]
+
+
+def reductions(dtype: torch.dtype) -> list[Call]:
+    x, source = values(4, 5, 6, dtype=dtype), values(4, 3, 6, dtype=dtype)
+    index = torch.tensor([[[3, 0, 3], [3, 1, 1]], [[0, 3, 3], [0, 0, 2]]])
+    calls = [call("aten.index_add.default", x, 1, longs([4, 0, 4]), source, alpha=2)]
+    for include in (True, False):
+        for reduce in ("sum", "prod", "mean", "amax", "amin"):
+            calls.append(call("aten.scatter_reduce.two", x, 0, index, x.flip(0), reduce, include_self=include))
+            if reduce != "sum":
+                rows = longs([4, 0, 4])
+                calls.append(call("aten.index_reduce.default", x, 1, rows, source, reduce, include_self=include))
+    calls.append(call("aten.scatter.reduce", x, 1, index, x, reduce="multiply"))
+    calls.append(call("aten.scatter.value_reduce", x, 1, index, 2, reduce="multiply"))
+    return calls
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_reading(dtype: torch.dtype) -> None:
+    compare_all(reads(dtype), ulps=0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_writing(dtype: torch.dtype) -> None:
+    compare_all(writes(dtype), ulps=0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_sums_at_duplicate_positions(dtype: torch.dtype) -> None:
+    compare_all(sums(dtype), ulps=2)
+
+
+@pytest.mark.parametrize("dtype", (*FLOATS, torch.int64, torch.int32), ids=str)
+def test_reductions_at_duplicate_positions(dtype: torch.dtype) -> None:
+    compare_all(reductions(dtype), ulps=4)
