@@ -91,17 +91,16 @@ def dynamo_backend(module: Any, example_inputs: Sequence[Any], *, options: Mappi
         raise UsageError(f"unknown option {next(iter(chosen))!r} of the truecast backend", help="it takes 'numerics'")
     fixed = None if named is None else policy(named)
 
-    def compile_graph(captured: Captured) -> Callable[[Sequence[Any]], list[Any]]:
-        return _PerPolicy(captured, fixed)
-
-    return dynamo.backend(module, example_inputs, compile_graph)
+    return dynamo.backend(module, example_inputs, compile=lambda captured: _PerPolicy(captured, fixed))
 
 
 class _PerPolicy:
-    """One captured graph, compiled once for each policy that it is called under."""
+    """One captured graph, from its input tensors to its outputs, compiled once for each policy it is called under."""
 
     def __init__(self, captured: Captured, fixed: Numerics | None) -> None:
-        self._captured, self._fixed = captured, fixed
+        self._graph, self._fixed = captured.graph, fixed
+        tensors = tuple(name for name in captured.arguments if name is not None)
+        self._calling = Calling(tensors, tuple(range(len(captured.graph.outputs))), bound=captured.bound)
         self._compiled: dict[Numerics, Callable[[Sequence[Any]], list[Any]]] = {}
         self._last: tuple[Numerics | None, Any] = (None, None)
         if fixed is not None:
@@ -114,7 +113,7 @@ class _PerPolicy:
 
     def _for(self, chosen: Numerics) -> Callable[[Sequence[Any]], list[Any]]:
         if chosen not in self._compiled:
-            program = _program(self._captured, chosen, "cpu", {})
+            program = Program(self._graph, resolve(self._graph, chosen), "cpu", runtime(), self._calling)
             self._compiled[chosen] = program.compile().call_flat
         self._last = (chosen, self._compiled[chosen])
         return self._compiled[chosen]
@@ -136,5 +135,6 @@ def _program(captured: Captured, numerics: Numerics, target: str, baked: Mapping
         out_spec=captured.out_spec,
         bound=captured.bound,
         baked=baked,
+        gradients=captured.gradients,
     )
     return Program(captured.graph, resolve(captured.graph, numerics), target, runtime(), calling)

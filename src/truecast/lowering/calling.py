@@ -22,6 +22,7 @@ class Calling:
     in_spec, out_spec: torch's pytree specs of (args, kwargs) and of the result; None for both means that the
         arguments are the leaves and the result is the tuple of its leaves.
     bound: by value name, the tensors of the inputs that the program owns (parameters, buffers, constants).
+    gradients: by the path of an input, the index of the graph output that becomes its tensor's `.grad`.
     """
 
     arguments: tuple[str | None, ...]
@@ -30,6 +31,7 @@ class Calling:
     out_spec: Any = None
     bound: Mapping[str, Any] = field(default_factory=dict)
     baked: Mapping[int, Any] = field(default_factory=dict)
+    gradients: Mapping[str, int] = field(default_factory=dict)
 
 
 def of_graph(graph: Graph) -> Calling:

@@ -109,7 +109,7 @@ def _read(path: Path) -> dict[str, bytes]:
         raise UsageError(
             "can't load the program: another version of truecast saved it",
             where=path,
-            values=f"format {version!r}, target {target!r}; this one reads format {FORMAT}, targets {', '.join(TARGETS)}",
+            values=f"format {version!r}, target {target!r}; this reads format {FORMAT}, targets {', '.join(TARGETS)}",
             help="load it with the version that saved it, or lower the program again",
         )
     for name, digest in listed.items():
@@ -179,6 +179,7 @@ def _calling_to_json(calling: Calling) -> dict[str, Any]:
         "in_spec": None if calling.in_spec is None else pytree.treespec_dumps(calling.in_spec),
         "out_spec": None if calling.out_spec is None else pytree.treespec_dumps(calling.out_spec),
         "baked": list(calling.baked.items()),
+        "gradients": dict(calling.gradients),
     }
 
 
@@ -190,6 +191,7 @@ def _calling_from_json(data: Mapping[str, Any], bound: Mapping[str, torch.Tensor
         out_spec=None if data["out_spec"] is None else pytree.treespec_loads(data["out_spec"]),
         bound=bound,
         baked=dict(data["baked"]),
+        gradients=data["gradients"],
     )
 
 

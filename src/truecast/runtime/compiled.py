@@ -7,9 +7,11 @@ the program's own tensors, where each result goes.
 
 from __future__ import annotations
 
+import itertools
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 from torch.utils import _pytree as pytree
@@ -24,13 +26,21 @@ from truecast.runtime.executable import Executable
 from truecast.runtime.transfer import Transfers, to_device, to_torch
 
 
+class _Kept(NamedTuple):
+    """An array and what it stands for: a tensor's memory, as of an in-place change. It keeps shared memory alive,
+    so that an equal pointer can't be another tensor's. Replaced as a whole: calls may come from several threads."""
+
+    array: Any
+    pointer: int
+    version: int
+
+
 @dataclass(slots=True)
 class _Slot:
     """One graph input. leaf: its position among the call's leaves, -1 where the program owns the tensor.
 
-    array, pointer, version: what the device holds of a tensor that comes back call after call, and which
-    memory, as of which in-place change, it stands for. A kept array keeps shared memory alive, so that an
-    equal pointer can't be another tensor's.
+    kept: what the device holds of a tensor that comes back call after call, None for nothing. seen: the tensor
+    of the last call; as it dies, what is kept of it goes too.
     """
 
     position: int
@@ -39,24 +49,28 @@ class _Slot:
     held: DType
     leaf: int
     tensor: Any
-    array: Any = None
-    pointer: int = 0
-    version: int = 0
-
-    @property
-    def recurs(self) -> bool:
-        return self.entry.kind in ("parameter", "buffer", "constant")
+    kept: _Kept | None = None
+    seen: weakref.ref[torch.Tensor] | None = None
 
     @property
     def label(self) -> str:
         return self.entry.path or self.entry.value.name
 
+    @property
+    def recurs(self) -> bool:
+        """Whether the tensor outlives the call: what is kept for it holds no memory that would be free otherwise."""
+        return self.entry.kind in ("parameter", "buffer", "constant")
+
+    def forget(self, _: object) -> None:
+        self.kept = None
+
 
 class CompiledProgram:
     """`compiled(*args, **kwargs)` takes what the program took, and returns what it returned, without gradients.
 
-    A mutation's new contents are written to the tensor that was mutated before the call returns. Results own
-    their memory. `transfers` counts how tensors crossed; `executable` runs on device arrays directly.
+    Before the call returns, a mutated tensor has its new contents, and a tensor that the program computed a
+    gradient for has it as `.grad`. Results own their memory. `transfers` counts how tensors crossed;
+    `executable` runs on device arrays directly.
     """
 
     def __init__(self, program: Program, executable: Executable) -> None:
@@ -68,14 +82,15 @@ class CompiledProgram:
         self._bound = [slot for slot in self._slots if slot.tensor is not None]
         self._seeded = program.is_seeded
         self._flat = self._flat_count()
-        # Graph outputs without a value (an undefined gradient) are not among the executable's.
-        positions = iter(range(len(program.graph.outputs)))
-        self._outputs = [None if o.value is None else next(positions) for o in program.graph.outputs]
-        self._mutations = [
-            (index, next(slot for slot in self._slots if slot.entry.value.name == output.target))
-            for index, output in enumerate(program.graph.outputs)
-            if output.kind == "mutation"
-        ]
+        outputs = program.graph.outputs
+        count = itertools.count()  # an output without a value (an undefined gradient) is none of the executable's
+        self._positions = [-1 if output.value is None else next(count) for output in outputs]
+        by_name = {slot.entry.value.name: slot for slot in self._slots}
+        by_path = {slot.entry.path: slot for slot in self._slots}
+        self._mutations = [(i, by_name[o.target]) for i, o in enumerate(outputs) if o.kind == "mutation"]
+        self._gradients = [(i, by_path[path]) for path, i in self._calling.gradients.items()]
+        results = (entry for entry in self._calling.results if not isinstance(entry, tuple))
+        self._wanted = list(dict.fromkeys((*results, *self._calling.gradients.values())))
         for slot in self._bound:
             self._kept(slot, slot.tensor)
 
@@ -90,24 +105,20 @@ class CompiledProgram:
         outputs = self._execute(self._arrays(leaves))
         for array in outputs:
             array.block_until_ready()
-        client, transfers = self.executable.client, self.transfers
-        tensors: dict[int, torch.Tensor] = {}
         for index, slot in self._mutations:
-            self._write_back(slot, outputs[self._outputs[index]], leaves)
-        results = []
-        for entry in self._calling.results:
-            if isinstance(entry, tuple):
-                results.append(entry[1])
-                continue
-            position = self._outputs[entry]
-            if position is None:
-                results.append(None)
-                continue
-            if entry not in tensors:
-                dtype = self.program.graph.outputs[entry].value.dtype
-                tensors[entry] = to_torch(outputs[position], dtype, client, transfers)
-            results.append(tensors[entry])
-        return results
+            self._write_back(slot, outputs[self._positions[index]], leaves)
+        tensors: dict[int, torch.Tensor | None] = {}
+        for index in self._wanted:
+            tensors[index] = self._tensor(index, outputs)
+        for index, slot in self._gradients:
+            self._passed_tensor(slot, leaves).grad = tensors[index]
+        return [entry[1] if isinstance(entry, tuple) else tensors[entry] for entry in self._calling.results]
+
+    def _tensor(self, index: int, outputs: Sequence[Any]) -> torch.Tensor | None:
+        value = self.program.graph.outputs[index].value
+        if value is None:
+            return None
+        return to_torch(outputs[self._positions[index]], value.dtype, self.executable.client, self.transfers)
 
     def _make_slots(self) -> list[_Slot]:
         leaf_of = {name: i for i, name in enumerate(self._calling.arguments) if name is not None}
@@ -136,9 +147,10 @@ class CompiledProgram:
                 tensor = self._number(slot, tensor)
             if tensor.dtype is not slot.dtype or tensor.shape != slot.entry.value.shape:
                 self._refuse(slot, f"{dtypes.of(tensor.dtype)}[{','.join(map(str, tensor.shape))}]")
-            if slot.recurs:
+            if slot.recurs or (slot.seen is not None and slot.seen() is tensor):
                 arrays[slot.position] = self._kept(slot, tensor)
             else:
+                slot.kept, slot.seen = None, weakref.ref(tensor, slot.forget)
                 arrays[slot.position] = to_device(tensor, slot.held, client, transfers)
         if self._seeded:
             words = torch.empty(2, dtype=torch.int64).random_(0, 1 << 32).to(torch.uint32)
@@ -153,28 +165,30 @@ class CompiledProgram:
         `.data`) is not seen there. A copy on the CPU is made at each call.
         """
         on_cpu = self.executable.client.target == "cpu"
-        same_memory = slot.array is not None and slot.pointer == tensor.data_ptr()
-        if same_memory and (on_cpu or slot.version == tensor._version):
-            return slot.array
-        slot.array = None
-        array = to_device(tensor, slot.held, self.executable.client, self.transfers)
+        kept = slot.kept
+        if kept is not None and kept.pointer == tensor.data_ptr() and (on_cpu or kept.version == tensor._version):
+            return kept.array
+        slot.kept = None
+        # Detached: the array would keep the tensor object itself alive otherwise, and `seen` would never die.
+        array = to_device(tensor.detach(), slot.held, self.executable.client, self.transfers)
         pointer = tensor.data_ptr()
         if on_cpu:
-            keep = pointer != 0 and array.unsafe_buffer_pointer() == pointer
-        else:
-            keep = not tensor.is_inference()
-            slot.version = tensor._version if keep else 0
-        if keep:
-            slot.array, slot.pointer = array, pointer
+            if pointer and array.unsafe_buffer_pointer() == pointer:
+                slot.kept = _Kept(array, pointer, 0)
+        elif not tensor.is_inference():  # inference tensors have no version counter
+            slot.kept = _Kept(array, pointer, tensor._version)
         return array
 
     def _write_back(self, slot: _Slot, array: Any, leaves: Sequence[Any]) -> None:
         """Gives a mutated tensor its new contents."""
-        tensor = slot.tensor if slot.leaf < 0 else leaves[slot.leaf]
+        tensor = self._passed_tensor(slot, leaves)
         with torch.no_grad():
             tensor.copy_(to_torch(array, slot.entry.value.dtype, self.executable.client, self.transfers))
-        if slot.array is not None and self.executable.client.target != "cpu":
-            slot.array, slot.version = array, tensor._version
+        if slot.kept is not None and self.executable.client.target != "cpu":
+            slot.kept = _Kept(array, tensor.data_ptr(), tensor._version)
+
+    def _passed_tensor(self, slot: _Slot, leaves: Sequence[Any]) -> Any:
+        return slot.tensor if slot.leaf < 0 else leaves[slot.leaf]
 
     def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any]:
         """The leaves of a call, which must have the structure and the baked numbers the program was lowered with."""
