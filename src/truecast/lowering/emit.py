@@ -17,6 +17,7 @@ from truecast.dtypes import DType
 from truecast.graph import Graph, Node, Value
 from truecast.lowering.context import Array, Context
 from truecast.lowering.registry import rule_for
+from truecast.numerics.mismatch import with_casts
 from truecast.numerics.plan import Decision, Plan
 from truecast.ops.operands import bound, numeric_names, promoted_dtype
 
@@ -88,13 +89,14 @@ class _Engine:
             if decision.compute is not None:
                 numeric, target = numeric_names(node, op), decision.compute
             elif op.promotion != "none":
-                promoted = promoted_dtype(node, op)
+                promoted = promoted_dtype(with_casts(node, decision.casts), op)
                 numeric, target = numeric_names(node, op), self.storage.get(promoted, promoted)
+        casts = dict(decision.casts)
         arguments: dict[str, Any] = {}
         for name, argument in bound(node).items():
             if name in _NOT_FOR_RULES:
                 continue
-            operand = self._argument(argument, target if name in numeric else None, decision.region)
+            operand = self._argument(argument, target if name in numeric else None, decision.region, casts.get(name))
             if elementwise and name in numeric and operand is not None:
                 operand = lax.broadcast_in_dim(operand, context.shape, range(len(context.shape) - operand.ndim, len(context.shape)))
             arguments[name] = operand
@@ -107,9 +109,12 @@ class _Engine:
         self.draws += 1
         return jax.random.fold_in(self.key, self.draws)
 
-    def _argument(self, argument: Any, target: DType | None, region: int) -> Any:
+    def _argument(self, argument: Any, target: DType | None, region: int, cast: DType | None) -> Any:
         if isinstance(argument, Value):
             array = self.rounded[argument.name]
+            if cast is not None:  # law N12: like a cast of the user's, it reads the rounded value
+                array = lax.convert_element_type(array, dtypes.numpy_dtype(self.storage.get(cast, cast)))
+                return array if target is None else lax.convert_element_type(array, dtypes.numpy_dtype(target))
             if target is None:
                 return array
             wide = self.wide.get(argument.name)
@@ -117,7 +122,7 @@ class _Engine:
                 array = wide[1]
             return lax.convert_element_type(array, dtypes.numpy_dtype(target))
         if isinstance(argument, tuple):
-            return tuple(self._argument(a, target, region) for a in argument)
+            return tuple(self._argument(a, target, region, cast) for a in argument)
         if target is not None and isinstance(argument, bool | int | float | complex):
             return lax.full((), argument, dtypes.numpy_dtype(target))
         return argument

@@ -15,6 +15,7 @@ from truecast.dtypes import DType
 from truecast.graph import Argument, Graph, Node, Value
 from truecast.numerics.algorithms import require
 from truecast.numerics.matching import Matcher, Outcome, covers
+from truecast.numerics.mismatch import Casts, casts_for, with_casts
 from truecast.numerics.numerics import Numerics, Rounding, Rule
 from truecast.numerics.regions import regions
 from truecast.ops.operands import promoted_dtype
@@ -133,7 +134,7 @@ class _Resolver:
         self._storage = {dtypes.of(a): dtypes.of(b) for a, b in numerics.storage}
         self._matcher = Matcher(numerics)
         self._rows: dict[str, Op | None] = {}
-        self._promoted: dict[tuple[object, ...], DType] = {}
+        self._typings: dict[tuple[object, ...], tuple[DType, Casts]] = {}
         self._decisions: dict[tuple[object, ...], Decision] = {}
         self._seen: Counter[Outcome] = Counter()
 
@@ -143,15 +144,17 @@ class _Resolver:
 
     def decide(self, node: Node) -> Decision:
         op = self._row(node.op)
-        relevant = _relevant(op)
-        if op is None or not relevant:
+        if op is None:
             return NO_ARITHMETIC
-        promoted = self._promote(node, op)
+        promoted, casts = self._typing(node, op)
+        relevant = _relevant(op)
+        if not relevant:
+            return replace(NO_ARITHMETIC, casts=casts) if casts else NO_ARITHMETIC
         outcome = self._matcher.outcome(node.op, op, promoted, relevant, node.site)
         self._seen[outcome] += 1
-        key = (node.op, promoted, outcome)
+        key = (node.op, promoted, casts, outcome)
         if key not in self._decisions:
-            self._decisions[key] = self._decision(node, op, promoted, outcome)
+            self._decisions[key] = self._decision(node, op, promoted, casts, outcome)
         return self._decisions[key]
 
     def region_dtype(self, node: Node, decision: Decision) -> DType | None:
@@ -186,13 +189,15 @@ class _Resolver:
             self._rows[name] = ops.lookup(name)
         return self._rows[name]
 
-    def _promote(self, node: Node, op: Op) -> DType:
+    def _typing(self, node: Node, op: Op) -> tuple[DType, Casts]:
+        """The promoted dtype of the numeric operands, and the casts that go before it (law N12)."""
         key = (node.op, _signature(node.args), tuple((k, _signature(v)) for k, v in node.kwargs), _result(node))
-        if key not in self._promoted:
-            self._promoted[key] = promoted_dtype(node, op)
-        return self._promoted[key]
+        if key not in self._typings:
+            casts = casts_for(node, op, self._numerics.on_mismatch)
+            self._typings[key] = promoted_dtype(with_casts(node, casts), op), casts
+        return self._typings[key]
 
-    def _decision(self, node: Node, op: Op, promoted: DType, outcome: Outcome) -> Decision:
+    def _decision(self, node: Node, op: Op, promoted: DType, casts: Casts, outcome: Outcome) -> Decision:
         rules = self._numerics.rules
         winners = {setting: rules[index] for setting, index in outcome.winners}
         relevant = _relevant(op)
@@ -211,8 +216,9 @@ class _Resolver:
             accumulate,
             cast(Rounding, said("rounding")),
             algorithm,
+            casts=casts,
             rule=winners.get("compute" if compute is not None else "accumulate"),
-            why=_why(relevant, winners, said, compute, accumulate),
+            why=_why(relevant, winners, said, compute, accumulate, casts),
             decided_by=tuple((setting, winners.get(setting)) for setting in relevant),
         )
 
@@ -256,6 +262,7 @@ def _why(
     said: Callable[[str], str],
     compute: DType | None,
     accumulate: DType | None,
+    casts: Casts,
 ) -> str:
     """One clause for each rule that had a say, naming what it said, where, and its note."""
     results = {"compute": f" ({compute})", "accumulate": f" ({accumulate})"}
@@ -271,6 +278,7 @@ def _why(
             continue
         where = f" ({rule.where})" if rule.where else ""
         words.append(f"{what} by the rule for {rule.matches}{where}" + (f": {rule.note}" if rule.note else ""))
+    words += [f"{name} cast to {dtype}, since on_mismatch = cast (law N12)" for name, dtype in casts]
     return "; ".join(words)
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from truecast.graph import Node
 from truecast.numerics.diff import PlanDiff, rounds
 from truecast.numerics.numerics import Numerics, Rule
-from truecast.numerics.plan import NO_ARITHMETIC, Conflict, Decision, Plan
+from truecast.numerics.plan import Conflict, Decision, Plan
 from truecast.numerics.policy_text import preset_file
 from truecast.sites import Site
 
@@ -66,7 +66,7 @@ def _width(width: int) -> int:
 
 def _header(plan: Plan, width: int) -> Iterator[str]:
     numerics = plan.numerics
-    idle = sum(d is NO_ARITHMETIC for d in plan.decisions)
+    idle = sum(map(_is_idle, plan.decisions))
     yield f"Plan of {plan.graph.name!r} under {numerics.name!r}, for target {numerics.target}"
     yield f"  nodes      {len(plan.decisions)}, of which {idle} only move, create or convert values and are not listed"
     yield from _storage(numerics, width)
@@ -127,10 +127,15 @@ def _by_line(
 ) -> Iterator[tuple[Site, list[tuple[Node, Decision]]]]:
     groups: dict[tuple[str, int, str], list[tuple[Node, Decision]]] = {}
     for node, decision in pairs:
-        if decision is not NO_ARITHMETIC:
+        if not _is_idle(decision):
             groups.setdefault((node.site.file, node.site.line, node.site.phase), []).append((node, decision))
     for members in groups.values():
         yield members[0][0].site, members
+
+
+def _is_idle(decision: Decision) -> bool:
+    """Whether a node only moves, creates or converts values, so that there is nothing to tell."""
+    return decision.compute is None and decision.accumulate is None and not decision.casts
 
 
 def _counted(members: Sequence[tuple[Node, Decision]]) -> Iterator[tuple[Node, Decision, int]]:
