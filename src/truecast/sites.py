@@ -10,6 +10,7 @@ import functools
 import itertools
 import linecache
 import os
+import sys
 from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Literal
@@ -87,25 +88,39 @@ def _character(file: str, line: int, byte_offset: int | None) -> int:
     return len(text.encode()[:byte_offset].decode(errors="replace")) + 1
 
 
-_FRAMEWORKS = ("torch", "torch_xla", "torchax", "functorch", "jax", "jaxlib", "truecast", "numpy", "contextlib", "functools")
+_OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_STANDARD = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+_FRAMEWORKS = frozenset(("torch", "torch_xla", "torchax", "functorch", "torchgen", "jax", "jaxlib", "numpy"))
 
 
 @functools.cache
 def is_framework_file(filename: str) -> bool:
-    """Whether a frame of this file belongs to a framework, not to the program being described.
+    """Whether a frame of this file belongs to a framework, to truecast or to Python, not to the program.
 
     Libraries of models (transformers, diffusers) count as the program: their lines are what a person reads.
+    So does code without a file (`<stdin>`, `<string>`, a notebook's cell).
     """
-    if filename.startswith("<frozen"):
+    if filename.startswith("<frozen "):
+        return True
+    if filename.startswith(_OWN):
         return True
     parts = filename.replace("\\", "/").split("/")
-    for marker in ("site-packages", "dist-packages", "src"):
+    for marker in ("site-packages", "dist-packages"):
         if marker in parts:
-            rest = parts[len(parts) - parts[::-1].index(marker) :]
-            if rest and rest[0].removesuffix(".py") in _FRAMEWORKS:
-                return True
-    standard = os.path.dirname(os.__file__).replace("\\", "/")
-    return filename.startswith(standard) and "site-packages" not in parts
+            last = len(parts) - 1 - parts[::-1].index(marker)
+            return parts[last + 1].removesuffix(".py") in _FRAMEWORKS if last + 1 < len(parts) else False
+    return filename.startswith((_STANDARD, *_source_checkouts()))
+
+
+@functools.cache
+def _source_checkouts() -> tuple[str, ...]:
+    """The folders of frameworks that are imported from elsewhere than site-packages (an editable install)."""
+    found = []
+    for name in _FRAMEWORKS:
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if file and "-packages" not in file:
+            found.append(os.path.dirname(os.path.abspath(file)) + os.sep)
+    return tuple(found)
 
 
 def user_frame(frame: FrameType | None) -> FrameType | None:

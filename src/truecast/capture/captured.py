@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -21,6 +21,10 @@ class Captured:
         None for a leaf that is baked into the Graph (a number, a string, None).
     in_spec, out_spec: the pytree specs of (args, kwargs) and of the result.
     results: one entry per leaf of the flattened result: the index of its graph output, or ("constant", leaf).
+    gradients: what the program leaves in `.grad`, where it called backward(): by the path of the parameter or
+        argument, the index of the graph output that is the new gradient. These outputs are of kind result and
+        come after those of `results`. A `.grad` that was there before and is added to is an input of kind buffer,
+        path "<parameter>.grad", with a mutation instead.
     """
 
     graph: Graph
@@ -29,3 +33,4 @@ class Captured:
     in_spec: Any
     out_spec: Any
     results: tuple[Any, ...]
+    gradients: Mapping[str, int] = field(default_factory=dict)

@@ -1,0 +1,300 @@
+"""The one place where capture/ touches PyTorch's private interfaces (torch >= 2.13, < 2.15).
+
+Each function says which private name it rests on; tests/unit/test_torch_seam.py holds every one of them down,
+so that a new release of PyTorch shows here, not as a wrong Graph. Schemas have a seam of their own: ops/schema.py.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+)
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+from truecast.sites import user_frame
+
+__all__ = ["FakeTensor", "FakeTensorMode", "TorchDispatchMode"]
+
+# The autograd node being run by the engine on this thread, None outside of it. Its `_sequence_nr()` is n where
+# `next_sequence_number()` was n + 1 as the forward operation was dispatched.
+current_autograd_node: Callable[[], Any] = torch._C._current_autograd_node
+next_sequence_number: Callable[[], int] = torch.autograd._get_sequence_nr
+
+# AccumulateGrad and graph roots have no forward operation: their sequence number is the largest uint64.
+NO_SEQUENCE_NUMBER = 2**64 - 1
+
+
+def storage_key(tensor: torch.Tensor) -> int:
+    """An identifier of the memory behind a tensor, fake or real: unique while the memory lives, or while
+    `hold_storage` holds it (the address of its StorageImpl)."""
+    return tensor.untyped_storage()._cdata
+
+
+def hold_storage(tensor: torch.Tensor) -> int:
+    """Keeps `storage_key(tensor)` from being used again, without keeping the memory; see `release_storages`."""
+    return tensor.untyped_storage()._weak_ref()
+
+
+def release_storages(held: list[int]) -> None:
+    """Gives up what `hold_storage` returned."""
+    for reference in held:
+        torch.UntypedStorage._free_weak_ref(reference)
+
+
+def fake_mode_of(tensors: Iterator[Any]) -> FakeTensorMode | None:
+    """The mode of the first fake tensor among `tensors`."""
+    for tensor in tensors:
+        if isinstance(tensor, FakeTensor):
+            return tensor.fake_mode
+    return None
+
+
+def without_modes() -> AbstractContextManager[Any]:
+    """Runs ATen itself: no dispatch mode, ours or another, sees what happens inside."""
+    return _disable_current_modes()
+
+
+@functools.cache
+def is_implicit_composite(func: Any) -> bool:
+    """Whether PyTorch defines the overload only by other operations (CompositeImplicitAutograd)."""
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"))
+
+
+def is_overload(func: Any) -> bool:
+    """False for higher-order operations (cond, scan, flex_attention), which take functions as arguments."""
+    return isinstance(func, torch._ops.OpOverload)
+
+
+@functools.cache
+def core_decompositions() -> dict[Any, Callable[..., Any]]:
+    """PyTorch's decompositions of ATen into the core operations, by overload."""
+    from torch._decomp import core_aten_decompositions
+
+    return dict(core_aten_decompositions().items())
+
+
+@contextmanager
+def optimizer_hooks(before: Callable[..., None], after: Callable[..., None]) -> Iterator[None]:
+    """Calls `before` and `after` (optimizer, args, kwargs) around every Optimizer.step in the process."""
+    from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+    handles = [register_optimizer_step_pre_hook(before), register_optimizer_step_post_hook(after)]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def module_hooks(before: Callable[..., None], after: Callable[..., None]) -> Iterator[None]:
+    """Calls `before` (module, args) and `after` (module, args, result), even if it raised, around every forward."""
+    from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+
+    handles = [register_module_forward_pre_hook(before), register_module_forward_hook(after, always_call=True)]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+# ------------------------------------------------------------------ torch.export and torch.compile
+
+
+def aot_autograd(
+    module: torch.fx.GraphModule, inputs: Any, *, forward: Callable[..., Any], backward: Callable[..., Any]
+) -> Callable[..., Any]:
+    """`module` split into a forward and a backward graph of ATen operations, each handed to its compiler.
+
+    Operations stay as autograd dispatches them (no decompositions), activations are saved as eager saves them,
+    random operations stay themselves.
+    """
+    from torch._dynamo.backends.common import aot_autograd as make
+    from torch._functorch.partitioners import default_partition
+
+    compiler = make(fw_compiler=forward, bw_compiler=backward, decompositions={}, partition_fn=default_partition)
+    return compiler(module, inputs)
+
+
+@contextmanager
+def exact_stack_traces() -> Iterator[None]:
+    """While active, torch.export notes for each node the innermost frame of the user's, with the columns of the
+    sub-expression (by itself it keeps only frames of functions named `forward`, and only their lines)."""
+    from torch.fx.experimental.proxy_tensor import PythonKeyTracer
+
+    with patch.object(PythonKeyTracer, "_filter_traceback_frames", _innermost_user_frame):
+        yield
+
+
+def _innermost_user_frame(tracer: Any, summary: traceback.StackSummary) -> traceback.StackSummary:
+    frame = user_frame(sys._getframe(1))
+    if frame is None:
+        return traceback.StackSummary()
+    code = frame.f_code
+    line, end_line, column, end_column = next(itertools.islice(code.co_positions(), frame.f_lasti // 2, None))
+    positions = {"end_lineno": end_line, "colno": column, "end_colno": end_column}
+    return traceback.StackSummary([traceback.FrameSummary(code.co_filename, line or 0, code.co_name, **positions)])
+
+
+def placeholder_source(node: torch.fx.Node) -> str:
+    """How a graph of torch.compile reaches this input: "L['self']._parameters['weight']"; its name if unknown."""
+    argument = node.meta.get("grapharg")
+    source = getattr(argument, "source", None)
+    return str(source.name) if source is not None else str(node.target)
+
+
+def program_input(node: torch.fx.Node) -> int | None:
+    """The number of the input of torch.compile's graph that AOTAutograd's placeholder is; None for others."""
+    from torch._functorch._aot_autograd.descriptors import PlainAOTInput
+
+    descriptor = node.meta.get("desc")
+    return descriptor.idx if isinstance(descriptor, PlainAOTInput) else None
+
+
+def specialise(value: Any) -> None:
+    """Guards every symbolic size of a fake tensor, or a symbolic number, to the value it has now."""
+    extents = (*value.shape, *value.stride(), value.storage_offset()) if isinstance(value, torch.Tensor) else (value,)
+    for extent in extents:
+        if isinstance(extent, torch.SymInt):
+            int(extent)
+        elif isinstance(extent, torch.SymFloat):
+            float(extent)
+
+
+def is_static(extent: torch.SymInt | torch.SymFloat | torch.SymBool) -> bool:
+    """Whether a symbolic number is known to have one value."""
+    return bool(extent.node.expr.is_number)
+
+
+def static_value(extent: Any) -> Any:
+    """The number behind an `is_static` symbolic number; a plain one is itself."""
+    if isinstance(extent, torch.SymBool):
+        return bool(extent)
+    if isinstance(extent, torch.SymFloat):
+        return float(extent)
+    return int(extent) if isinstance(extent, torch.SymInt) else extent
+
+
+def higher_order_name(target: Any) -> str | None:
+    """The name of a higher-order operation ("cond"); None for anything else."""
+    return target.name() if isinstance(target, torch._ops.HigherOrderOperator) else None
+
+
+def is_data_dependent(error: BaseException) -> bool:
+    """Whether PyTorch gave up because a value or a size depends on a tensor's contents."""
+    from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+    return isinstance(error, GuardOnDataDependentSymNode | DataDependentOutputException | DynamicOutputShapeException)
+
+
+def new_fake_mode() -> FakeTensorMode:
+    """Fake tensors with static shapes; a result whose shape depends on data raises."""
+    return FakeTensorMode(allow_non_fake_inputs=False, static_shapes=True)
+
+
+def fake_like(tensor: torch.Tensor, mode: FakeTensorMode) -> torch.Tensor:
+    """A fake leaf tensor of the same dtype, shape, strides, device and requires_grad, in memory of its own."""
+    with without_modes(), mode:
+        fake = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
+    return fake.requires_grad_(tensor.requires_grad)
+
+
+def data_dependence() -> tuple[type[Exception], ...]:
+    """What a fake tensor raises where the program asks for its contents, or for a shape that depends on them."""
+    from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+
+    return (DataDependentOutputException, DynamicOutputShapeException)
+
+
+def unsupported_by_fake_tensors() -> tuple[type[Exception], ...]:
+    """What a fake tensor raises for an operation that it can't run."""
+    from torch._subclasses.fake_tensor import UnsupportedFakeTensorException, UnsupportedOperatorException
+
+    return (UnsupportedFakeTensorException, UnsupportedOperatorException)
+
+
+@contextmanager
+def without_vendor_kernels() -> Iterator[None]:
+    """PyTorch takes no operation that stands for one vendor's library (mkldnn_rnn_layer for an LSTM)."""
+    enabled = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(enabled)
+
+
+@functools.cache
+def default_decompositions() -> dict[Any, Callable[..., Any]]:
+    """What torch.export decomposes by default: the core decompositions and the implicit composites."""
+    from torch.export import default_decompositions as default
+
+    return dict(default().items())
+
+
+def decides_precision(function: Callable[..., Any]) -> bool:
+    """Whether a decomposition of PyTorch's converts its operands to a compute dtype of its own choice: one of the
+    wrappers `type_casts` (pw_cast_for_opmath) and `elementwise_type_promotion_wrapper`, or a call of
+    `get_computation_dtype` in its body."""
+    current: Any = function
+    while current is not None:
+        code = getattr(current, "__code__", None)
+        if code is not None:
+            if "type_casts" in code.co_qualname or "elementwise_type_promotion_wrapper" in code.co_qualname:
+                return True
+            if _names_in(code) & {"get_computation_dtype", "compute_dtype", "computation_dtype"}:
+                return True
+        current = getattr(current, "__wrapped__", None)
+    return False
+
+
+def _names_in(code: Any) -> set[str]:
+    nested = (_names_in(c) for c in code.co_consts if hasattr(c, "co_names"))
+    return {*code.co_names, *code.co_varnames}.union(*nested)
+
+
+# What fake kernels raise where shapes or values depend on contents.
+DATA_DEPENDENT: tuple[type[Exception], ...] = (DynamicOutputShapeException, DataDependentOutputException)
+
+# Rebuilds a tensor from CPU contents on a device: (tensor, dtype, device, requires_grad); plain PyTorch has it.
+rebuild_from_cpu: Callable[..., Any] = torch._utils._rebuild_device_tensor_from_cpu_tensor
+
+
+def composite_explicit(func: Any) -> Callable[..., Any] | None:
+    """PyTorch's definition of an overload by others, without autograd; None if it has none."""
+    if not torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeExplicitAutograd"):
+        return None
+    return functools.partial(func._op_dk, torch._C.DispatchKey.CompositeExplicitAutograd)
+
+
+def register_backend(name: str, module: Any) -> None:
+    """Gives PrivateUse1 a name, a device module, and the guards and hooks that a backend has in C++."""
+    from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+
+    _setup_privateuseone_for_python_backend(name, module)
+
+
+_libraries: list[Any] = []
+
+
+def register_factories(empty: Callable[..., Any], empty_strided: Callable[..., Any]) -> None:
+    """The two factories that all others of PyTorch are made of; they have no tensor argument to dispatch on."""
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("empty.memory_format", empty, "PrivateUse1")
+    library.impl("empty_strided", empty_strided, "PrivateUse1")
+    _libraries.append(library)
