@@ -8,6 +8,7 @@ from typing import Any
 
 from torch.utils import _pytree as pytree
 
+from truecast.capture import dynamo, recorder
 from truecast.capture.captured import Captured
 from truecast.errors import UsageError
 from truecast.graph import Graph
@@ -16,6 +17,7 @@ from truecast.lowering.program import TARGETS, Program
 from truecast.numerics.numerics import Numerics
 from truecast.numerics.plan import Plan, resolve
 from truecast.numerics.scope import Policy, policy
+from truecast.runtime import archive
 from truecast.runtime.backend import runtime
 
 __all__ = ["capture", "dynamo_backend", "load", "lower", "plan"]
@@ -26,8 +28,6 @@ def capture(program: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
 
     Works on fake tensors too. Raises CaptureError for what has no graph.
     """
-    from truecast.capture import recorder
-
     return recorder.trace(program, args, kwargs).graph
 
 
@@ -58,8 +58,6 @@ def lower(
         if args or kwargs:
             raise UsageError("a Graph is lowered by itself, without arguments")
         return Program(program, resolve(program, chosen), where, runtime(), of_graph(program))
-    from truecast.capture import recorder
-
     captured = recorder.trace(program, args, kwargs)
     leaves = pytree.tree_leaves((args, kwargs))
     named = zip(captured.arguments, leaves, strict=True)
@@ -72,9 +70,7 @@ def load(path: str | PathLike[str], weights: Mapping[str, Any] | None = None) ->
     weights: for each parameter and buffer the tensor to use instead of the saved one.
     Raises UsageError for a file that is missing, damaged or not a saved program.
     """
-    from truecast.runtime.archive import load as load_archive
-
-    return load_archive(path, runtime(), weights or {})
+    return archive.load(path, runtime(), weights or {})
 
 
 def dynamo_backend(module: Any, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None) -> Any:
@@ -83,8 +79,6 @@ def dynamo_backend(module: Any, example_inputs: Sequence[Any], *, options: Mappi
     Without a "numerics" option the policy in force at each call holds, for the backward pass the one in force
     as it runs; a policy that was not met before compiles anew (law N9).
     """
-    from truecast.capture import dynamo
-
     chosen = dict(options or {})
     named = chosen.pop("numerics", None)
     if chosen:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from truecast import settings
 from truecast.lowering.program import Program
+from truecast.runtime import archive
 from truecast.runtime.cache import DiskCache
 from truecast.runtime.compiled import CompiledProgram
 from truecast.runtime.executable import Executables
@@ -27,9 +28,7 @@ class Runtime:
         return self.executables.get(program).loaded.hlo
 
     def save(self, program: Program, path: str | PathLike[str]) -> None:
-        from truecast.runtime.archive import save
-
-        save(program, Path(path))
+        archive.save(program, Path(path))
 
 
 @functools.lru_cache(maxsize=8)

@@ -233,7 +233,7 @@ class CompiledProgram:
         """A Python number passed for an input that is one, rounded once to the input's dtype (law N6)."""
         if slot.entry.value.scalar and isinstance(given, bool | int | float | complex):
             return torch.full((), given, dtype=slot.dtype)
-        self._refuse(slot, f"a {type(given).__name__}")
+        self._refuse(slot, f"{given!r}, which is no tensor")
 
     def _refuse(self, slot: _Slot, got: str) -> NoReturn:
         raise UsageError(
@@ -263,8 +263,10 @@ def _plain(nest: Any) -> str:
 
 
 def _leaf_name(spec: Any, position: int) -> str:
+    """How a person writes the leaf: args[0], or a keyword's name, and the way from there."""
     args, kwargs = pytree.tree_unflatten(list(range(spec.num_leaves)), spec)
     for path, leaf in pytree.tree_flatten_with_path((args, kwargs))[0]:
         if leaf == position:
-            return pytree.keystr(path[1:])
+            inside = path[0].idx == 0
+            return f"args{pytree.keystr(path[1:])}" if inside else f"{path[1].key}{pytree.keystr(path[2:])}"
     raise AssertionError(position)
