@@ -19,6 +19,7 @@ from truecast.lowering.context import Array, Context
 from truecast.lowering.registry import rule_for
 from truecast.numerics.mismatch import with_casts
 from truecast.numerics.plan import Decision, Plan
+from truecast.numerics.regions import exits
 from truecast.ops.operands import bound, numeric_names, promoted_dtype
 
 # Schema arguments that say where or how a tensor is stored, or which dtype it gets: the engine's affair, not a rule's.
@@ -76,6 +77,7 @@ class _Engine:
         self.storage: dict[DType, DType] = {dtypes.of(a): dtypes.of(b) for a, b in plan.numerics.storage}
         self.rounded: dict[str, Array] = {}
         self.wide: dict[str, tuple[int, Array]] = {}  # value name -> (region, its value before rounding)
+        self.exits = exits(plan.graph, plan.decisions)
 
     def run(self, node: Node, decision: Decision) -> None:
         op = ops.lookup(node.op)
@@ -98,7 +100,9 @@ class _Engine:
                 continue
             operand = self._argument(argument, target if name in numeric else None, decision.region, casts.get(name))
             if elementwise and name in numeric and operand is not None:
-                operand = lax.broadcast_in_dim(operand, context.shape, range(len(context.shape) - operand.ndim, len(context.shape)))
+                operand = lax.broadcast_in_dim(
+                    operand, context.shape, range(len(context.shape) - operand.ndim, len(context.shape))
+                )
             arguments[name] = operand
         results = rule(context, **arguments)
         self._bind(node, decision, context, results if isinstance(results, Sequence) else (results,))
@@ -111,16 +115,13 @@ class _Engine:
 
     def _argument(self, argument: Any, target: DType | None, region: int, cast: DType | None) -> Any:
         if isinstance(argument, Value):
+            wide = self.wide.get(argument.name)
+            if wide is not None and region and wide[0] == region and target is not None and cast is None:
+                return lax.convert_element_type(wide[1], dtypes.numpy_dtype(target))
             array = self.rounded[argument.name]
             if cast is not None:  # law N12: like a cast of the user's, it reads the rounded value
                 array = lax.convert_element_type(array, dtypes.numpy_dtype(self.storage.get(cast, cast)))
-                return array if target is None else lax.convert_element_type(array, dtypes.numpy_dtype(target))
-            if target is None:
-                return array
-            wide = self.wide.get(argument.name)
-            if wide is not None and region and wide[0] == region:
-                array = wide[1]
-            return lax.convert_element_type(array, dtypes.numpy_dtype(target))
+            return array if target is None else lax.convert_element_type(array, dtypes.numpy_dtype(target))
         if isinstance(argument, tuple):
             return tuple(self._argument(a, target, region, cast) for a in argument)
         if target is not None and isinstance(argument, bool | int | float | complex):
@@ -135,6 +136,8 @@ class _Engine:
             assert array.shape == value.shape, f"{node.op}: the rule made {array.shape}, PyTorch says {value.shape}"
             if decision.region and array.dtype != held:
                 self.wide[value.name] = (decision.region, array)
+                if value.name not in self.exits:  # nobody reads it rounded: no convert that means nothing (law N2)
+                    continue
             self.rounded[value.name] = _round(array, held, decision)
 
 

@@ -14,10 +14,16 @@ Graph or each as its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
+from truecast import ops
 from truecast.dtypes import DType
-from truecast.graph import Graph
+from truecast.graph import Graph, Node, values_in
+from truecast.ops.operands import bound, numeric_names
+
+if TYPE_CHECKING:
+    from truecast.numerics.plan import Decision
 
 
 def regions(graph: Graph, members: Sequence[DType | None], held: Callable[[DType], DType]) -> tuple[int, ...]:
@@ -63,3 +69,28 @@ def _is_wider(compute: DType, held: DType) -> bool:
         and compute.mantissa_bits > held.mantissa_bits
         and compute.exponent_bits >= held.exponent_bits
     )
+
+
+def exits(graph: Graph, decisions: Sequence[Decision]) -> frozenset[str]:
+    """The names of values that are made in a region and that somebody reads rounded: where it rounds."""
+    pairs = list(zip(graph.nodes, decisions, strict=True))
+    home = {
+        v.name: decision.region for node, decision in pairs if decision.region for v in node.outputs if v is not None
+    }
+    read = {output.value.name for output in graph.outputs if output.value is not None}
+    for node, decision in pairs:
+        if any(value.name in home for value in node.inputs):
+            read.update(name for name, region in _reads(node, decision) if home.get(name) != region)
+    return frozenset(name for name in home if name in read)
+
+
+def _reads(node: Node, decision: Decision) -> Iterator[tuple[str, int]]:
+    """Each value that a node reads, with the region in which it would read it wide: 0 for an operand that is cast, and
+    for one that takes no part in the arithmetic (a condition, an index)."""
+    op = ops.lookup(node.op)
+    numeric = numeric_names(node, op) if op is not None else frozenset()
+    casts = dict(decision.casts)
+    for name, argument in bound(node).items():
+        wide = decision.region if name in numeric and name not in casts else 0
+        for value in values_in((argument,)):
+            yield value.name, wide
