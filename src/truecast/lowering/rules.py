@@ -2,6 +2,7 @@
 
 from truecast.lowering import (  # noqa: F401
     activation,
+    adaptive_pooling,
     attention,
     batch_norm,
     cast,
@@ -13,8 +14,9 @@ from truecast.lowering import (  # noqa: F401
     gamma,
     indexing,
     normalization,
-    random,
     polynomials,
+    pooling,
+    random,
     reduction,
     scan,
     scattering,
