@@ -98,7 +98,8 @@ def _median(ctx: Context, x: Array, axis: int, skip_nan: bool) -> tuple[Array, A
 
 @lowers("mode")
 def mode(ctx: Context, self: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
-    """The most frequent element, the least one of several, at its last position."""
+    """The most frequent element, the least one of several, at its last position. No NaN equals another and all
+    numbers come before NaN; where one is present, eager's own answer depends on how its sort happens to go."""
     x, axis = _lined(self, dim)
     values, source = ordered(x, axis)
     position = lax.broadcasted_iota(jnp.int64, x.shape, axis)
@@ -110,9 +111,6 @@ def mode(ctx: Context, self: Array, dim: int, keepdim: bool) -> tuple[Array, Arr
     longest = lax.argmax(lax.sub(position, run), axis, jnp.int64)
     at = lax.expand_dims(longest, (axis,))
     return lax.reshape(along(values, at, axis), ctx.shape), lax.reshape(along(source, at, axis), ctx.shape)
-
-
-# -------------------------------------------------------------------------------------------------- searching
 
 
 @lowers("repeat_interleave.Tensor")
