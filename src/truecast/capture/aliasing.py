@@ -35,16 +35,22 @@ class Step:
 class Alias:
     """A tensor's place in memory. `value` is what it held at `version` of its root."""
 
-    __slots__ = ("layout", "parent", "root", "step", "value", "version")
+    __slots__ = ("_root", "layout", "parent", "step", "value", "version")
 
     def __init__(self, value: Value, parent: Alias | None = None, step: Step | None = None) -> None:
         self.value = value
         self.parent = parent
         self.step = step
-        self.root: Alias = self if parent is None else parent.root
+        self._root: Alias | None = (
+            None if parent is None else parent.root
+        )  # no cycle: a root must not outlive its tensors
         self.version: int = 0 if parent is None else self.root.version
         # Of a root: (strides, storage offset), or None for contiguous memory from offset 0 on.
         self.layout: tuple[tuple[int, ...], int] | None = None
+
+    @property
+    def root(self) -> Alias:
+        return self if self._root is None else self._root
 
     def view(self, step: Step, value: Value) -> Alias:
         """The alias of a view of this one, whose value has just been computed."""
@@ -132,18 +138,10 @@ IDENTITY = frozenset(("aten.alias.default", "aten.detach.default", "aten.lift_fr
 # Elements keep their order: the inverse is a reshape.
 _RESHAPES = frozenset(
     f"aten.{name}"
-    for name in [
-        "view.default",
-        "_unsafe_view.default",
-        "_reshape_alias.default",
-        "reshape.default",
-        "squeeze.default",
-        "squeeze.dim",
-        "squeeze.dims",
-        "unsqueeze.default",
-        "unflatten.int",
-        "flatten.using_ints",
-    ]
+    for name in (
+        *("view.default", "_unsafe_view.default", "_reshape_alias.default", "reshape.default"),
+        *("squeeze.default", "squeeze.dim", "squeeze.dims", "unsqueeze.default", "unflatten.int", "flatten.using_ints"),
+    )
 )
 # Each is its own inverse with the same arguments.
 _INVOLUTIONS = frozenset(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -38,6 +39,35 @@ class Overload:
     written_returns: tuple[bool, ...] = ()
     row: ops.Op | None = None
 
+    def targets(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
+        """The tensors that a call writes, those of a list one by one."""
+        found: list[torch.Tensor] = []
+        for name, at in self.written:
+            argument = args[at] if 0 <= at < len(args) else kwargs.get(name)
+            if isinstance(argument, torch.Tensor):
+                found.append(argument)
+            elif argument is not None:
+                found += argument
+        return found
+
+    def without_written(self, result: Any) -> list[Any]:
+        """What a call returns besides its written arguments."""
+        if result is None or all(self.written_returns):
+            return []
+        leaves = [result] if isinstance(result, torch.Tensor) else list(result)
+        return [r for r, is_target in zip(leaves, self.written_returns, strict=True) if not is_target]
+
+    def with_originals(self, result: Any, targets: Sequence[torch.Tensor]) -> Any:
+        """What the program gets back: for a written argument the argument itself, never its twin."""
+        if not any(self.written_returns):
+            return result
+        if isinstance(result, torch.Tensor):
+            return targets[0]
+        originals = iter(targets)
+        return type(result)(
+            next(originals) if is_target else r for r, is_target in zip(result, self.written_returns, strict=True)
+        )
+
 
 @functools.cache
 def learn(func: Any) -> Overload:
@@ -46,7 +76,7 @@ def learn(func: Any) -> Overload:
         raise CaptureError(
             f"{func} takes functions as arguments",
             why="a Graph is a flat list of operations: it has no branches and no loops of its own",
-            help="call the function directly, or choose an implementation without it (for example attn_implementation='sdpa')",
+            help="call the function directly, or choose an implementation without it (attn_implementation='sdpa')",
         )
     name = f"{func.namespace}.{func._opname}.{func._overloadname}"
     stem = func._opname.strip("_") or "op"

@@ -17,6 +17,7 @@ import torch
 
 from truecast import sites
 from truecast.capture import torch_seam
+from truecast.graph import InputKind
 from truecast.sites import UNKNOWN, Phase, Site, is_framework_file
 
 
@@ -38,7 +39,7 @@ class Tracker:
     def __init__(self) -> None:
         self.roots: dict[int, tuple[torch.nn.Module, str]] = {}
         self.paths: dict[int, str] = {}  # id of a module -> its path
-        self.tensors: dict[int, tuple[str, str]] = {}  # id of a parameter or buffer -> (kind, path)
+        self.tensors: dict[int, tuple[InputKind, str]] = {}  # id of a parameter or buffer -> (kind, path)
         self.on_optimizer: Callable[[torch.optim.Optimizer], None] | None = None
         self._running: list[str] = []  # paths of the modules whose forward is running
         self._stepping = 0

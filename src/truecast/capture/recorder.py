@@ -16,9 +16,10 @@ import torch
 from torch.utils import _pytree as pytree
 
 from truecast.capture import decompose, torch_seam
+from truecast.capture.aliasing import read
 from truecast.capture.captured import Captured
 from truecast.capture.surroundings import Surroundings, modules_of
-from truecast.capture.tape import Tape
+from truecast.capture.tape import OnViolation, Tape
 from truecast.errors import CaptureError, TruecastError
 from truecast.graph import Graph, Value
 
@@ -29,12 +30,15 @@ def trace(
     kwargs: Mapping[str, Any] | None = None,
     *,
     fake: bool = True,
+    on_violation: OnViolation = "raise",
 ) -> Captured:
     """One call of a function or module as a Graph: forward, and backward and optimizer step if it does those.
 
     Tensors among `args` and `kwargs` become inputs, named after the arguments; parameters and buffers of modules
     become inputs with their qualified names; other tensors that the program reaches become constants; numbers are
-    baked in. Raises CaptureError for a program that a Graph can't describe, and whatever the program raises.
+    baked in. `on_violation` says what happens at an operation that refuses its operands' dtypes (fake tensors let
+    some of them pass): PyTorch's own exception, a cast to the weight's dtype (law N12), or "keep", as it is.
+    Raises CaptureError for a program that a Graph can't describe, and whatever the program raises.
     """
     kwargs = dict(kwargs or {})
     leaves, in_spec = pytree.tree_flatten((args, kwargs))
@@ -43,7 +47,7 @@ def trace(
     if fake:
         owned = [t for module, _ in modules for t in (*module.parameters(), *module.buffers())]
         mode = torch_seam.fake_mode_of(iter([*leaves, *owned])) or torch_seam.new_fake_mode()
-    tape = Tape(fake_mode=mode)
+    tape = Tape(fake_mode=mode, on_violation=on_violation)
     surroundings = Surroundings(tape, modules)
     arguments, passed = _declare(tape, surroundings, leaves, _argument_names(program, args, kwargs), mode)
     given_args, given_kwargs = pytree.tree_unflatten(passed, in_spec)
@@ -54,7 +58,7 @@ def trace(
     finally:
         if fake:
             surroundings.restore()
-        tape.close()
+        tape.memory.close()
 
 
 class Recording:
@@ -72,19 +76,22 @@ class Recording:
 
     def _build(self) -> Graph:
         tape = self._tape
-        owned = {e.alias.root.value.name for e in tape.inputs}
-        values = {v.name: v for v in (tape.held(alias) for alias in tape.living()) if v.name not in owned}
+        owned = {e.alias.value.name for e in tape.memory.inputs}
+        values = {v.name: v for v in (read(alias, tape.emit) for alias in tape.memory.living()) if v.name not in owned}
         return tape.graph("recording", list(values.values()))
 
     def _end(self) -> None:
         self._graph = self._build()
-        self._tape.close()
+        self._tape.memory.close()
 
 
 @contextmanager
-def recording() -> Iterator[Recording]:
-    """Records what the block runs, on any device, with real or fake tensors; the program runs as it would without."""
-    tape = Tape(unknown="input")
+def recording(*, on_violation: OnViolation = "raise") -> Iterator[Recording]:
+    """Records what the block runs, on any device, with real or fake tensors; the program runs as it would without.
+
+    A tensor is an input if no operation in the block made its memory.
+    """
+    tape = Tape(unknown="input", on_violation=on_violation)
     record = Recording(tape)
     try:
         with tape.tracker, tape:
@@ -106,7 +113,7 @@ def _declare(
         else:
             if mode is not None and not isinstance(leaf, torch.nn.Parameter | torch_seam.FakeTensor):
                 given = torch_seam.fake_like(leaf, mode)
-            arguments.append(tape.declare(given, "input", name))
+            arguments.append(tape.memory.declare(given, "input", name).name)
             surroundings.watch(given, name)
         passed.append(given)
     surroundings.note_shared_memory(leaves, arguments)
@@ -129,25 +136,21 @@ def _run(
     except torch_seam.data_dependence() as error:
         raise CaptureError(
             f"{name} asks for the contents of a tensor",
-            where=tape.failed_at,
+            where=tape.site,
             values=str(error).splitlines()[0],
-            why="it is recorded without data, so that one Graph serves all inputs; a branch, a Python number or a shape "
-            "that depends on the data has no place in it",
+            why="it is recorded without data, so that one Graph serves all inputs; a branch, a Python number or "
+            "a shape that depends on the data has no place in it",
             help="choose with torch.where, keep the number as a tensor, or mask to a fixed shape; "
             "for an optimizer's step count, capturable=True",
         ) from error
     except torch_seam.unsupported_by_fake_tensors() as error:
         raise CaptureError(
             f"{name} can't run on fake tensors",
-            where=tape.failed_at,
+            where=tape.site,
             values=str(error).splitlines()[0],
             why="an operation has no shape function in PyTorch",
             help="register one (torch.library.register_fake), or record with real tensors (fake=False)",
         ) from error
-    except Exception as error:
-        if tape.failed is not None:
-            error.add_note(f"raised by the operation at {tape.failed_at}, while truecast recorded {name}")
-        raise
 
 
 def _captured(
@@ -159,7 +162,7 @@ def _captured(
     for leaf in leaves:
         if isinstance(leaf, torch.Tensor):
             results.append(len(outputs))
-            outputs.append(tape.value_of(leaf))
+            outputs.append(tape.memory.read(leaf))
         elif leaf is None or isinstance(leaf, bool | int | float | complex | str | torch.dtype | torch.device):
             results.append(("constant", leaf))
         else:
@@ -177,7 +180,7 @@ def _captured(
     surroundings.refuse_shared_writes()
     graph = tape.graph(name, outputs, replaced)
     graph = decompose.expand(graph.without_dead_nodes()).without_dead_nodes().verify()
-    bound = {e.value.name: e.tensor for e in tape.inputs if e.kind != "input"}
+    bound = {e.value.name: e.tensor for e in tape.memory.inputs if e.kind != "input"}
     return Captured(graph, bound, arguments, in_spec, out_spec, tuple(results), gradients)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from truecast.capture import torch_seam
+from truecast.capture.memory import shared_write
 from truecast.capture.tape import Tape
 from truecast.errors import CaptureError
 from truecast.graph import Output, Value
@@ -123,14 +124,14 @@ class Surroundings:
 
     def new_gradients(self) -> Iterator[tuple[str, Value]]:
         """The gradients that the call left where there was none, or another tensor."""
-        for entry in list(self._tape.inputs):
+        for entry in list(self._tape.memory.inputs):
             if entry.kind != "input" and id(entry.tensor) not in self._gradients:
                 path = self._tape.tracker.tensors.get(id(entry.tensor), ("", entry.path))[1]
                 if entry.tensor.requires_grad and entry.tensor.is_leaf:
                     self._gradients[id(entry.tensor)] = (path, entry.tensor, entry.gradient)
         for path, tensor, before in self._gradients.values():
             if tensor.grad is not None and tensor.grad is not before:
-                yield path, self._tape.value_of(tensor.grad)
+                yield path, self._tape.memory.read(tensor.grad)
 
     def replaced_buffers(self) -> list[Output]:
         """Buffers that the call gave another tensor (`self.mean = 0.9 * self.mean + ...`): mutations."""
@@ -140,8 +141,9 @@ class Surroundings:
                 new = module._buffers.get(name)
                 if new is old or old is None or new is None:
                     continue
-                target = self._tape.first_value_of(old)
-                value = self._tape.value_of(new)
+                alias = self._tape.memory.alias_of(old)  # becomes an input, if the call never read it
+                target = next(e.value for e in self._tape.memory.inputs if e.alias is alias)
+                value = self._tape.memory.read(new)
                 if (value.dtype, value.shape) != (target.dtype, target.shape):
                     raise CaptureError(
                         f"the buffer {name!r} is replaced by one of another type",
@@ -153,15 +155,10 @@ class Surroundings:
         return outputs
 
     def refuse_shared_writes(self) -> None:
-        written = {e.value.name for e in self._tape.inputs if e.alias.value is not e.value}
+        written = {e.value.name for e in self._tape.memory.inputs if e.alias.value is not e.value}
         for group in self._shared:
             if group & written:
-                raise CaptureError(
-                    "a write to memory that two arguments share",
-                    values=", ".join(f"%{name}" for name in sorted(group)),
-                    why="a Graph's inputs are independent of one another, so the write would be seen through one only",
-                    help="pass one tensor and take views of it inside, or pass copies",
-                )
+                raise shared_write(tuple(sorted(group)))
 
     def restore(self) -> None:
         """Puts back gradients, module attributes and optimizer states."""

@@ -78,6 +78,19 @@ def is_overload(func: Any) -> bool:
     return isinstance(func, torch._ops.OpOverload)
 
 
+_PLAIN_CLASSES: dict[type, bool] = {torch.Tensor: True, torch.nn.Parameter: True}
+
+
+def is_plain_tensor_class(cls: type) -> bool:
+    """Whether operations on the class do what they do on torch.Tensor: it has no dispatch of its own."""
+    plain = _PLAIN_CLASSES.get(cls)
+    if plain is None:
+        own = getattr(cls, "__torch_dispatch__", None)
+        ordinary = (None, torch._C._disabled_torch_dispatch_impl, torch.Tensor.__torch_dispatch__)
+        plain = _PLAIN_CLASSES[cls] = own in ordinary
+    return plain
+
+
 @functools.cache
 def core_decompositions() -> dict[Any, Callable[..., Any]]:
     """PyTorch's decompositions of ATen into the core operations, by overload."""
@@ -292,9 +305,9 @@ def register_backend(name: str, module: Any) -> None:
 _libraries: list[Any] = []
 
 
-def register_factories(empty: Callable[..., Any], empty_strided: Callable[..., Any]) -> None:
-    """The two factories that all others of PyTorch are made of; they have no tensor argument to dispatch on."""
+def register_factories(factories: dict[str, Callable[..., Any]]) -> None:
+    """Kernels of the backend for overloads that have no tensor argument to dispatch on, by name ("eye.m")."""
     library = torch.library.Library("aten", "IMPL")
-    library.impl("empty.memory_format", empty, "PrivateUse1")
-    library.impl("empty_strided", empty_strided, "PrivateUse1")
+    for name, kernel in factories.items():
+        library.impl(name, kernel, "PrivateUse1")
     _libraries.append(library)
