@@ -13,6 +13,8 @@ from truecast.lowering import (  # noqa: F401
     elementwise,
     gamma,
     indexing,
+    loss,
+    margin_loss,
     normalization,
     polynomials,
     pooling,
