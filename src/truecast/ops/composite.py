@@ -32,7 +32,7 @@ ROWS = (
     *rows("glu glu_backward selu relu6 prelu log_sigmoid rrelu dropout feature_dropout", "composite"),
     *rows("alpha_dropout feature_alpha_dropout infinitely_differentiable_gelu_backward", "composite"),
     # Other names and compositions of elementwise operations.
-    *rows("absolute negative subtract multiply divide true_divide greater greater_equal less", "composite"),
+    *rows("ldexp absolute negative subtract multiply divide true_divide greater greater_equal less", "composite"),
     *rows("less_equal not_equal arctan2 float_power clip fix positive square isfinite isclose", "composite"),
     *rows("isreal arccos arccosh arcsin arcsinh arctan arctanh conj_physical __and__ __or__ __xor__", "composite"),
     *rows("__iand__ __ior__ __ixor__ special_digamma special_erf special_erfc special_erfinv", "composite"),

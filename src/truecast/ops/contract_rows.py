@@ -154,7 +154,6 @@ CONTRACTS: dict[str, tuple[Contract, ...]] = {
     "conv1d": _CONVOLUTION,
     "conv2d": _CONVOLUTION,
     "conv3d": _CONVOLUTION,
-    "convolution_backward": (_pair("input", "weight", follow="weight"), _pair("input", "grad_output")),
     # Normalizations.
     "native_layer_norm": (_parameters("input", "weight", "bias"),),
     "native_group_norm": (_parameters("input", "weight", "bias"),),
@@ -178,6 +177,7 @@ CONTRACTS: dict[str, tuple[Contract, ...]] = {
             "Expected query, key, and value to have the same dtype, but got query.dtype: {query.cpp} key.dtype:"
             " {key.cpp} and value.dtype: {value.cpp} instead.",
         ),
+        _one_of("query", _INEXACT, "expected scalar type Float but found {query.scalar}"),
     ),
     "_scaled_dot_product_flash_attention_for_cpu": (_pair("query", "key"), _pair("query", "value")),
     # Indexing: positions first, then the values.
@@ -258,6 +258,13 @@ CONTRACTS: dict[str, tuple[Contract, ...]] = {
         ),
     ),
     "_prelu_kernel": (_found("self", "weight", follow="weight"),),
+    "_prelu_kernel_backward": (_found("self", "grad_output", "weight"),),
+    "log_sigmoid_backward": (_found("self", "grad_output", "buffer"),),
+    "_standard_gamma_grad": (_found("self", "output"),),
+    "_dirichlet_grad": (_found("x", "alpha", "total"),),
+    "native_dropout": (
+        _one_of("input", _INEXACT, "result type Float can't be cast to the desired output type {input.scalar}"),
+    ),
     # Losses.
     "binary_cross_entropy": (_found("self", "target"),),
     "binary_cross_entropy_backward": (_found("grad_output", "self", "target"),),

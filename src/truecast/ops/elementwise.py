@@ -15,7 +15,6 @@ ROWS = (
     *rows("pow", "elementwise", "promote", numeric="self exponent"),
     *rows("gcd lcm", "elementwise", "promote"),
     *rows("atan2 copysign xlogy special_xlog1py special_zeta", "elementwise", "int_to_float"),
-    *rows("ldexp", "elementwise", "promote"),
     *rows("logaddexp logaddexp2 igamma igammac", "elementwise", "promote"),
     # Arithmetic of three operands.
     *rows("addcmul addcdiv", "elementwise", "promote", numeric="self tensor1 tensor2 value"),
@@ -76,7 +75,7 @@ ROWS = (
     *rows("gelu_backward silu_backward mish_backward", "elementwise"),
     *rows("elu_backward softplus_backward hardsigmoid_backward hardswish_backward", "elementwise"),
     *rows("hardtanh_backward leaky_relu_backward hardshrink_backward softshrink_backward", "elementwise"),
-    *rows("threshold_backward", "elementwise", "promote", numeric="grad_output self threshold"),
+    *rows("threshold_backward", "elementwise", numeric="grad_output self threshold"),
     *rows("_prelu_kernel_backward rrelu_with_noise_backward", "elementwise"),
     *rows("log_sigmoid_backward", "elementwise", numeric="grad_output self"),
     *rows("logit_backward", "elementwise", numeric="grad_output self"),

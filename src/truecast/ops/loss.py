@@ -6,12 +6,21 @@ _MEAN = "the elements' losses"
 
 ROWS = (
     *rows("mse_loss smooth_l1_loss", "loss", "promote", numeric="self target", accumulates=_MEAN),
-    *rows("huber_loss soft_margin_loss", "loss", "promote", numeric="self target", accumulates=_MEAN, returns="self"),
+    *rows("soft_margin_loss", "loss", "int_to_float", numeric="self target", accumulates=_MEAN, returns="self"),
+    *rows("huber_loss", "loss", "promote", numeric="self target", accumulates=_MEAN, returns="self"),
     *rows(
-        "binary_cross_entropy binary_cross_entropy_with_logits",
+        "binary_cross_entropy",
         "loss",
         numeric="self target weight pos_weight",
         accumulates=_MEAN,
+    ),
+    *rows(
+        "binary_cross_entropy_with_logits",
+        "loss",
+        "promote",
+        numeric="self target weight pos_weight",
+        accumulates=_MEAN,
+        returns="target",
     ),
     *rows("nll_loss_forward nll_loss2d_forward", "loss", numeric="self weight", accumulates=_MEAN, returns="self self"),
     *rows("multi_margin_loss", "loss", numeric="self weight", accumulates=_MEAN),

@@ -4,6 +4,8 @@ from truecast.ops.table import rows
 
 _MOMENTS = "the mean and the squared deviations"
 _GRADIENTS = "the gradient's sums"
+_STATISTICS = "weight|bias|running_mean|input"
+_BATCH_NORM = f"input {_STATISTICS} {_STATISTICS}"
 
 ROWS = (
     *rows(
@@ -52,12 +54,14 @@ ROWS = (
         "normalization",
         numeric="input weight bias running_mean running_var",
         accumulates=_MOMENTS,
+        returns=_BATCH_NORM,
     ),
     *rows(
         "_native_batch_norm_legit_no_training _batch_norm_no_update cudnn_batch_norm",
         "normalization",
         numeric="input weight bias running_mean running_var",
         accumulates=_MOMENTS,
+        returns=_BATCH_NORM,
     ),
     *rows(
         "native_batch_norm_backward",
@@ -71,7 +75,13 @@ ROWS = (
         numeric="grad_out input weight running_mean running_var save_mean save_var",
         accumulates=_GRADIENTS,
     ),
-    *rows("_weight_norm_interface", "normalization", numeric="v g", accumulates="the squares along the other dims"),
+    *rows(
+        "_weight_norm_interface",
+        "normalization",
+        numeric="v g",
+        accumulates="the squares along the other dims",
+        returns="v opmath",
+    ),
     *rows(
         "_weight_norm_interface_backward",
         "normalization",

@@ -11,6 +11,8 @@ from truecast.graph import Node, Value
 from truecast.ops.schema import bind, schema
 from truecast.ops.table import RETURN_DTYPES, Op
 
+# Multipliers (add's alpha, addmm's beta, addcmul's value): cast to the compute dtype, but they never promote.
+_MULTIPLIERS = frozenset(("alpha", "beta", "value"))
 _FIXED = frozenset(("bool", "int32", "int64", "uint8"))
 
 
@@ -27,9 +29,9 @@ def bound(node: Node) -> dict[str, Any]:
 
 
 def forms(arguments: Mapping[str, Any], numeric: frozenset[str]) -> Iterator[tuple[DType, OperandForm]]:
-    """Dtype and form of each numeric operand among `arguments`."""
+    """Dtype and form of each numeric operand among `arguments` that takes part in promotion."""
     for name, argument in arguments.items():
-        if name in numeric:
+        if name in numeric and name not in _MULTIPLIERS:
             for item in argument if isinstance(argument, tuple) else (argument,):
                 if isinstance(item, Value):
                     yield item.dtype, "scalar" if item.scalar else "dimensioned" if item.shape else "zero_dim"
@@ -87,10 +89,13 @@ def result_dtypes(node: Node, op: Op, default: DType = dtypes.float32) -> tuple[
         return tuple(value.dtype for value in written[: described.returns])
     promoted = _promoted(Node(node.op, node.args, node.kwargs, ()), op, arguments, default)
     names = op.returns or ("result",) * described.returns
-    return tuple(_returned(name, promoted, op, arguments, default) for name in names)
+    numeric = numeric_names(node, op)
+    return tuple(_returned(name, promoted, op, arguments, numeric, default) for name in names)
 
 
-def _returned(name: str, promoted: DType, op: Op, arguments: Mapping[str, Any], default: DType) -> DType:
+def _returned(
+    name: str, promoted: DType, op: Op, arguments: Mapping[str, Any], numeric: frozenset[str], default: DType
+) -> DType:
     explicit = arguments.get("dtype")
     if name in _FIXED or name in ("default", "literal"):
         if isinstance(explicit, DType):
@@ -105,7 +110,9 @@ def _returned(name: str, promoted: DType, op: Op, arguments: Mapping[str, Any], 
             return dtypes.bool_
         return dtypes.real_of(promoted) if op.promotion == "complex_to_real" else promoted
     if name in RETURN_DTYPES:
-        return {"real": dtypes.real_of, "complex": dtypes.complex_of, "opmath": dtypes.opmath}[name](promoted)
+        if name == "opmath":
+            return dtypes.opmath(next((d for d, _ in forms(arguments, numeric)), promoted))
+        return dtypes.real_of(promoted) if name == "real" else dtypes.complex_of(promoted)
     for argument in (arguments[n] for n in name.split("|")):
         if isinstance(argument, DType):
             return argument

@@ -21,7 +21,14 @@ ROWS = (
     *rows(
         "linalg_vector_norm", "reduction", "complex_to_real", numeric="self", accumulates="the p-th powers along dim"
     ),
-    *rows("dist", "reduction", "promote", numeric="self other", accumulates="the p-th powers of the differences"),
+    *rows(
+        "dist",
+        "reduction",
+        "promote",
+        numeric="self other",
+        accumulates="the p-th powers of the differences",
+        returns="real",
+    ),
     *rows("renorm", "reduction", numeric="self", accumulates="the p-th powers along the other dims"),
     *rows("logsumexp", "reduction", "int_to_float", accumulates="the exponentials along dim"),
     *rows("trace", "reduction", "sum", accumulates="the diagonal"),
