@@ -82,7 +82,7 @@ class Matcher:
 
 def _on_operation(rule: Rule, name: str, op: Op, promoted: DType, target: str) -> bool:
     return (
-        (not rule.op or _any_glob(name, rule.op))
+        (not rule.op or matches_glob(name, rule.op))
         and (not rule.kind or op.kind in rule.kind.split("|"))
         and (not rule.dtype or promoted in dtypes_of(rule.dtype))
         and (not rule.target or rule.target == target)
@@ -104,7 +104,8 @@ def _pattern(glob: str) -> re.Pattern[str]:
     return re.compile(translate(glob))
 
 
-def _any_glob(name: str, globs: str) -> bool:
+def matches_glob(name: str, globs: str) -> bool:
+    """Whether an overload's name matches one of the globs joined by "|"."""
     return any(_pattern(glob).match(name) for glob in globs.split("|"))
 
 
