@@ -250,8 +250,12 @@ class Call:
     phase: Phase
 
 
-def call_of(meta: Mapping[str, Any], op: str, identity: object, phase: Phase) -> Call:
-    """The Call behind an FX node's metadata; `op` is its overload, `identity` stands in where torch gives none."""
+def call_of(meta: Mapping[str, Any], op: str, identity: object, phase: Phase, owner: str = "") -> Call:
+    """The Call behind an FX node's metadata; `op` is its overload, `identity` stands in where torch gives none.
+
+    Module paths are relative to the module at `owner`. In a graph that does both passes, nodes of the backward pass
+    and of an optimizer are known by their metadata.
+    """
     text = meta.get("stack_trace") or meta.get("fwd_stack_trace") or ""
     every, own = frames(text), user_frames(text)
     torch_function = meta.get("torch_fn")
@@ -260,7 +264,15 @@ def call_of(meta: Mapping[str, Any], op: str, identity: object, phase: Phase) ->
     if torch_function:
         identity = torch_function[0]
     inner = every[len(own)] if len(every) > len(own) else None
-    return Call(own, inner, torch_name(name), identity, module_path(stack), phase)
+    if phase == "forward":
+        if meta.get("autograd_backward"):
+            phase = "backward"
+        elif any("/torch/optim/" in frame.file for frame in every):
+            phase = "optimizer"
+    module = module_path(stack)
+    if owner:
+        module = module.removeprefix(owner).removeprefix(".")
+    return Call(own, inner, torch_name(name), identity, module, phase)
 
 
 def module_path(stack: Mapping[str, Any]) -> str:

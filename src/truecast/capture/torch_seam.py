@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import logging
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -151,6 +152,21 @@ def exact_stack_traces() -> Iterator[None]:
 
     with patch.object(PythonKeyTracer, "_filter_traceback_frames", _innermost_user_frame):
         yield
+
+
+@contextmanager
+def quiet_export() -> Iterator[None]:
+    """While active, torch.export does not print what it also raises: the graph so far, and warnings about symbols."""
+    import torch.export._trace as export_module
+
+    logger = logging.getLogger("torch.fx.experimental.symbolic_shapes")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with patch.object(export_module, "print", lambda *args, **options: None, create=True):
+            yield
+    finally:
+        logger.setLevel(before)
 
 
 def _innermost_user_frame(tracer: Any, summary: traceback.StackSummary) -> traceback.StackSummary:
