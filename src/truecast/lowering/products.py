@@ -71,10 +71,12 @@ def multiply(lhs: Array, rhs: Array, product: Product, accumulate: Any, algorith
     count = 1 + max(i for i, _ in pairs)
     left, right = bfloat16_parts(lhs, count), bfloat16_parts(rhs, count)
     terms = [product(left[i], right[j], accumulator) for i, j in pairs]
-    total = terms[0]
-    for term in terms[1:]:
-        total = total + term
-    return lax.convert_element_type(total, accumulate)
+    low = terms[0]
+    for term in terms[1:-1]:
+        low = low + term
+    # An infinite operand makes the low products inf * 0 = NaN; the highest product alone knows what is right there.
+    low = lax.select(low != low, jnp.zeros_like(low), low)
+    return lax.convert_element_type(low + terms[-1], accumulate)
 
 
 def as_operand(x: Array, chosen: Algorithm) -> Array:
