@@ -27,7 +27,10 @@ ROWS = (
     *rows("copy", "cast", numeric="self"),
     *rows("set resize resize_as _resize_output", "creation", numeric="self"),
     *rows("_local_scalar_dense item is_nonzero is_same_size is_pinned is_coalesced dense_dim allclose", "query"),
-    *rows("sym_size sym_numel sym_stride sym_storage_offset size numel stride storage_offset dim", "query"),
+    *rows(
+        "sym_is_contiguous sym_size sym_numel sym_stride sym_storage_offset size numel stride storage_offset dim",
+        "query",
+    ),
     *rows("sym_constrain_range sym_constrain_range_for_size _functional_sym_constrain_range", "query"),
     *rows("_functional_sym_constrain_range_for_size _assert_async _functional_assert_async", "query"),
     *rows("_assert_scalar _functional_assert_scalar _assert_tensor_metadata _print _make_dep_token", "query"),

@@ -11,7 +11,7 @@ ROWS = (
     *rows(
         "binary_cross_entropy",
         "loss",
-        numeric="self target weight pos_weight",
+        numeric="self target weight",
         accumulates=_MEAN,
     ),
     *rows(

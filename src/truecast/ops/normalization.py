@@ -49,19 +49,32 @@ ROWS = (
     ),
     *rows("_fused_rms_norm_backward", "normalization", numeric="grad_out input rstd weight", accumulates=_GRADIENTS),
     *rows(
-        "native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_functional _batch_norm_with_update"
-        " _batch_norm_with_update_functional",
+        "native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_no_training",
         "normalization",
         numeric="input weight bias running_mean running_var",
         accumulates=_MOMENTS,
         returns=_BATCH_NORM,
     ),
     *rows(
-        "_native_batch_norm_legit_no_training _batch_norm_no_update cudnn_batch_norm",
+        "_native_batch_norm_legit_functional",
         "normalization",
         numeric="input weight bias running_mean running_var",
         accumulates=_MOMENTS,
-        returns=_BATCH_NORM,
+        returns=f"{_BATCH_NORM} running_mean running_var",
+    ),
+    *rows(  # the fourth result is what cuDNN keeps for the backward
+        "_batch_norm_with_update _batch_norm_no_update cudnn_batch_norm",
+        "normalization",
+        numeric="input weight bias running_mean running_var",
+        accumulates=_MOMENTS,
+        returns=f"{_BATCH_NORM} uint8",
+    ),
+    *rows(
+        "_batch_norm_with_update_functional",
+        "normalization",
+        numeric="input weight bias running_mean running_var",
+        accumulates=_MOMENTS,
+        returns=f"{_BATCH_NORM} uint8 running_mean running_var",
     ),
     *rows(
         "native_batch_norm_backward",
