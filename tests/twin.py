@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 from truecast import dtypes
 from truecast.graph import Graph, Input, Node, Output, Token, Value, map_values
 from truecast.lowering import rules as _rules  # noqa: F401  (registers every rule)
-from truecast.lowering.emit import function_of
+from truecast.lowering.emit import function_of, needs_seed
 from truecast.numerics.numerics import Numerics
 from truecast.numerics.plan import resolve
 from truecast.ops.schema import overload
@@ -63,11 +63,16 @@ def single_node_graph(op: str, *args: Any, **kwargs: Any) -> tuple[Graph, list[t
     return graph, tensors, [t for t in leaves if t is not None]
 
 
-def run(graph: Graph, tensors: list[torch.Tensor], numerics: Numerics = EAGER) -> list[np.ndarray]:
-    """The graph's results under `numerics`, computed by XLA on the CPU."""
+def run(
+    graph: Graph, tensors: list[torch.Tensor], numerics: Numerics = EAGER, seed: tuple[int, int] = (0, 0)
+) -> list[np.ndarray]:
+    """The graph's results under `numerics`, computed by XLA on the CPU; `seed` is what a random graph draws from."""
+    arrays = [to_numpy(t) for t in tensors]
+    if needs_seed(graph):
+        arrays.append(np.array(seed, np.uint32))
     with jax.enable_x64(True):
         function = jax.jit(function_of(resolve(graph, numerics)))
-        return [np.asarray(r) for r in function(*(to_numpy(t) for t in tensors))]
+        return [np.asarray(r) for r in function(*arrays)]
 
 
 def compare(op: str, *args: Any, numerics: Numerics = EAGER, ulps: float = 4, **kwargs: Any) -> None:
@@ -101,8 +106,8 @@ def call(op: str, *args: Any, ulps: float | None = None, outputs: tuple[int, ...
     return Call(op, args, kwargs, ulps, outputs)
 
 
-def compare_all(calls: Sequence[Call], numerics: Numerics = EAGER, ulps: float = 4) -> None:
-    """`compare` for each of the calls, all of them in one Graph: one compilation instead of one a call."""
+def together(calls: Sequence[Call]) -> tuple[Graph, list[torch.Tensor], list[tuple[Call, int, torch.Tensor]]]:
+    """One Graph of all the calls, its tensor inputs, and for each output: its call, position, and eager's result."""
     inputs: list[Input] = []
     nodes: list[Node] = []
     outputs: list[Output] = []
@@ -127,9 +132,14 @@ def compare_all(calls: Sequence[Call], numerics: Numerics = EAGER, ulps: float =
         outputs += [Output(renamed(o.value)) for o in graph.outputs if o.value is not None]
         tensors += own
         wanted += [(one, position, t) for position, t in enumerate(expected)]
-    together = Graph("calls", tuple(inputs), tuple(nodes), tuple(outputs)).verify()
+    return Graph("calls", tuple(inputs), tuple(nodes), tuple(outputs)).verify(), tensors, wanted
+
+
+def compare_all(calls: Sequence[Call], numerics: Numerics = EAGER, ulps: float = 4) -> None:
+    """`compare` for each of the calls, all of them in one Graph: one compilation instead of one a call."""
+    graph, tensors, wanted = together(calls)
     failures: list[str] = []
-    for got, (one, position, want) in zip(run(together, tensors, numerics), wanted, strict=True):
+    for got, (one, position, want) in zip(run(graph, tensors, numerics), wanted, strict=True):
         if one.outputs is None or position in one.outputs:
             try:
                 check(f"{one} output {position}", got, want, ulps if one.ulps is None else one.ulps)

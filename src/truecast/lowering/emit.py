@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from jax import lax
 
 from truecast import dtypes, ops
@@ -119,6 +120,9 @@ class _Engine:
             if wide is not None and region and wide[0] == region and target is not None and cast is None:
                 return lax.convert_element_type(wide[1], dtypes.numpy_dtype(target))
             array = self.rounded[argument.name]
+            if argument.scalar and array.dtype == np.float64 and target is not None and target.is_narrow:
+                # Rounded once (law N6): XLA converts float64 to 16 bits by way of float32, which rounds twice.
+                array = lax.reduce_precision(array, dtypes.float64.exponent_bits, target.mantissa_bits)
             if cast is not None:  # law N12: like a cast of the user's, it reads the rounded value
                 array = lax.convert_element_type(array, dtypes.numpy_dtype(self.storage.get(cast, cast)))
             return array if target is None else lax.convert_element_type(array, dtypes.numpy_dtype(target))
@@ -144,7 +148,8 @@ class _Engine:
 def _round(array: Array, held: Any, decision: Decision) -> Array:
     """`array` as the device holds it, rounded as law N3 says."""
     dtype = dtypes.of(held)
-    if decision.compute is not None and decision.rounding == "op" and dtype.name == "bfloat16":
+    computed = decision.compute is not None or array.dtype != held  # an indexed sum has an accumulate dtype only
+    if computed and decision.rounding == "op" and dtype.name == "bfloat16":
         array = lax.reduce_precision(array, dtype.exponent_bits, dtype.mantissa_bits)
     if array.dtype == held:
         return array

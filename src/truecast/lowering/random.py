@@ -210,12 +210,14 @@ def bernoulli_p(ctx: Context, self: Array, p: Any) -> Array:
 @lowers("native_dropout")
 def native_dropout(ctx: Context, input: Array, p: float, train: bool | None) -> tuple[Array, Array]:
     """input * kept / (1 - p), rounded once: a dropped infinity is NaN, as in PyTorch."""
-    if train is False or p == 0:
-        return input, lax.full(ctx.shape, True, jnp.bool_)
+    if train is False or p == 0 or input.size == 0:
+        # Of an empty tensor PyTorch's mask has the input's dtype.
+        mask = ctx.outputs[1]
+        return input, lax.full(ctx.shape, True, jnp.bool_ if mask is None else ctx.held(mask))
     kept = _chance(ctx, 1 - p, jnp.float32)
-    scale = 0.0 if p == 1 else 1 / (1 - p)
     width = drawing_dtype(ctx.first.dtype)
-    factor = lax.select(kept, lax.full(ctx.shape, scale, width), lax.full(ctx.shape, 0, width))
+    scale = lax.full(ctx.shape, 0.0 if p == 1 else 1 / (1 - p), width)
+    factor = lax.select(kept, scale, lax.full_like(scale, 0))
     if ctx.first.dtype.category == "complex":
         return lax.mul(input, lax.complex(factor, lax.full_like(factor, 0))), kept
     return lax.mul(lax.convert_element_type(input, width), factor), kept
