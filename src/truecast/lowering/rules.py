@@ -16,6 +16,7 @@ from truecast.lowering import (  # noqa: F401
     loss,
     margin_loss,
     normalization,
+    optimizer,
     polynomials,
     pooling,
     random,
