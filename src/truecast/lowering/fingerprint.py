@@ -1,7 +1,8 @@
 """The name of a lowered program: equal for programs that must compile to the same thing, else different (law N9).
 
-Covers the Graph without its sites, what the Plan decides about each node, the storage map, the target, and
-the versions of truecast, jax and jaxlib. Why a decision was taken (its rule, its words) and where a node
+Covers the Graph without its sites, what the Plan decides about each node, the storage map, the target, the
+versions of truecast, jax and jaxlib, and truecast's own lowering rules as they stand in its files, so that who
+edits a rule does not meet what the old one compiled to. Why a decision was taken (its rule, its words) and where a node
 stands in the source change nothing that is computed, and are left out. What only a device knows (its
 topology, its driver) the runtime adds for an executable's key.
 """
@@ -12,18 +13,27 @@ import functools
 import hashlib
 from collections.abc import Iterator
 from importlib import metadata
+from pathlib import Path
 
 from truecast.graph import Argument, Graph, Value
 from truecast.numerics.plan import Decision, Plan
-
-# Raised whenever the same Graph and Plan are lowered differently while the version stays (development).
-LOWERING_REVISION = 1
 
 
 @functools.cache
 def versions() -> tuple[tuple[str, str], ...]:
     """The packages that decide what a program compiles to, each with its version."""
     return tuple((name, metadata.version(name)) for name in ("truecast", "jax", "jaxlib"))
+
+
+@functools.cache
+def rules_digest() -> str:
+    """A digest of the files that decide what a Graph and a Plan are lowered to."""
+    root = Path(__file__).parents[1]
+    digest = hashlib.blake2b(digest_size=16)
+    for path in sorted([*root.glob("lowering/*.py"), *root.glob("ops/*.py"), root / "dtypes.py"]):
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def fingerprint(plan: Plan, target: str) -> str:
@@ -37,7 +47,7 @@ def fingerprint(plan: Plan, target: str) -> str:
 
 def _lines(plan: Plan, target: str) -> Iterator[str]:
     numerics = plan.numerics
-    yield f"truecast program {LOWERING_REVISION} {versions()} target={target!r}"
+    yield f"truecast program {versions()} {rules_digest()} target={target!r}"
     yield f"storage={sorted(numerics.storage)} subnormals={numerics.subnormals} policy-target={numerics.target!r}"
     yield from _graph(plan.graph)
     for decision in plan.decisions:

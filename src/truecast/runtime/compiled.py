@@ -232,7 +232,9 @@ class CompiledProgram:
     def _number(self, slot: _Slot, given: Any) -> torch.Tensor:
         """A Python number passed for an input that is one, rounded once to the input's dtype (law N6)."""
         if slot.entry.value.scalar and isinstance(given, bool | int | float | complex):
-            return torch.full((), given, dtype=slot.dtype)
+            number = torch.tensor(given, dtype=dtypes.torch_dtype(dtypes.of(type(given))))
+            if torch.can_cast(number.dtype, slot.dtype):  # never a float for an int
+                return number.to(slot.dtype)
         self._refuse(slot, f"{given!r}, which is no tensor")
 
     def _refuse(self, slot: _Slot, got: str) -> NoReturn:
