@@ -31,7 +31,13 @@ def interpret(graph: Graph, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor
 
     with torch.no_grad():
         for node in graph.nodes:
-            result = overload(node.op)(*map(argument, node.args), **{k: argument(v) for k, v in node.kwargs})
+            operands = list(map(argument, node.args))
+            function = overload(node.op)
+            if node.op == "aten.view.default":  # of a value, whose elements have an order but no strides
+                function = torch.ops.aten.reshape.default
+            elif node.op == "aten.as_strided.default":
+                operands[0] = operands[0].contiguous()
+            result = function(*operands, **{k: argument(v) for k, v in node.kwargs})
             results = _flat(result)
             for value, tensor in zip(node.outputs, results, strict=True):
                 if value is not None:
