@@ -2,7 +2,7 @@
 
 `n(shape)` stands for a tensor whose dtype the table check chooses, `i(shape)` for int64 positions, all 0,
 `m(shape)` for a boolean mask, `like(k, shape)` for a tensor of the k-th open one's dtype, `same(k)` for that
-dtype itself; the rest is passed as it is.
+dtype itself; a dict at the end holds keyword arguments; the rest is passed as it is.
 THROUGH names the operation that eager is asked with, where users meet a kernel's contract at a composite.
 """
 
@@ -87,6 +87,10 @@ def made(arguments: Sequence[Any], dtypes: Sequence[torch.dtype]) -> list[Any]:
     return [one(a) for a in arguments]
 
 
+_STEP = {"lr": 0.1, "weight_decay": 0.0, "maximize": False}
+_ADAM = {**_STEP, "beta1": 0.9, "beta2": 0.9, "eps": 1e-8, "amsgrad": False}
+_SGD = {**_STEP, "momentum": 0.9, "dampening": 0.0, "nesterov": False, "is_first_step": True}
+_ADAGRAD = {**_STEP, "lr_decay": 0.0, "eps": 1e-8}
 _CONVOLUTION = ([1, 1], [0, 0], [1, 1], False, [0, 0], 1)
 
 CALLS: dict[str, tuple[Any, ...]] = {
@@ -272,6 +276,15 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "_adaptive_avg_pool2d_backward.default": (n(1, 2, 2, 2), n(1, 2, 4, 4)),
     "_adaptive_avg_pool3d_backward.default": (n(1, 2, 2, 2, 2), n(1, 2, 4, 4, 4)),
     "adaptive_max_pool2d_backward.default": (n(1, 2, 2, 2), n(1, 2, 4, 4), i(1, 2, 2, 2)),
+    "_unsafe_index.Tensor": (n(4, 3), [n(2)]),
+    "scatter.reduce": (n(4, 3), 0, i(2, 3), n(2, 3), {"reduce": "add"}),
+    "scatter.value_reduce": (n(4, 3), 0, n(2, 3), 1.5, {"reduce": "add"}),
+    "bincount.default": (i(3), n(3)),
+    "_fused_adam_.default": ([n(3)], [n(3)], [n(3)], [n(3)], [], [like(0)], _ADAM),
+    "_fused_adamw_.default": ([n(3)], [n(3)], [n(3)], [n(3)], [], [like(0)], _ADAM),
+    "_fused_sgd_.default": ([n(3)], [n(3)], [n(3)], _SGD),
+    "_fused_adagrad_.default": ([n(3)], [n(3)], [n(3)], [like(0)], _ADAGRAD),
+    "linalg_lu_solve.default": (n(3, 3), Operand((3,), torch.int32), n(3, 3)),
     "cholesky_solve.default": (n(3, 3), n(3, 3)),
     "linalg_vector_norm.default": (n(3),),
     "std.correction": (n(3),),

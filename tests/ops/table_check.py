@@ -84,11 +84,12 @@ def differences(op: str, args: Sequence[Any], eager: tuple[str, Sequence[Any]] |
     row = ops.lookup(op)
     assert row is not None, op
     name, arguments = eager or (op, args)
-    node = node_of(op, args)
+    named = args[-1] if args and isinstance(args[-1], dict) else {}
+    node = node_of(op, args[:-1] if named else args, named)
     violation = contracts.check(node, row)
     described = _described(args)
     try:
-        results = overload(name)(*arguments)
+        results = overload(name)(*(arguments[:-1] if named else arguments), **named)
     except Exception as error:  # whatever eager raises is the datum
         message = str(error).splitlines()[0]
         told = f"{type(error).__name__}: {message}"

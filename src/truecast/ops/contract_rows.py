@@ -182,7 +182,7 @@ CONTRACTS: dict[str, tuple[Contract, ...]] = {
     "_scaled_dot_product_flash_attention_for_cpu": (_pair("query", "key"), _pair("query", "value")),
     # Indexing: positions first, then the values.
     "index": (_SUBSCRIPT,),
-    "_unsafe_index": (_SUBSCRIPT,),
+    "_unsafe_index": (_one_of("indices", _INDEX, "_unsafe_index found unexpected index type {found.scalar}"),),
     "index_put": (_SUBSCRIPT, _PUT),
     "_unsafe_index_put": (_SUBSCRIPT, _PUT),
     "gather": (_one_of("index", _INDEX, "gather(): Expected dtype int32/int64 for index"),),

@@ -25,7 +25,7 @@ ROWS = (
     *rows("linalg_lu_factor_ex", "linalg", numeric="A", accumulates=_STEPS, returns="result int32 int32"),
     *rows("linalg_ldl_factor_ex", "linalg", numeric="self", accumulates=_STEPS, returns="result int32 int32"),
     *rows("linalg_ldl_solve", "linalg", numeric="LD B", accumulates=_STEPS),
-    *rows("linalg_lstsq", "linalg", numeric="self b", accumulates=_STEPS, returns="result result int64 real"),
+    *rows("linalg_lstsq", "linalg", numeric="self b", accumulates=_STEPS, returns="result real int64 real"),
     *rows("lu_unpack", "linalg", numeric="LU_data"),
     *rows("linalg_matrix_exp", "linalg", numeric="self", accumulates=_STEPS),
     *rows("linalg_cross", "linalg", "promote", numeric="self other"),

@@ -101,9 +101,16 @@ def _returned(
         if isinstance(explicit, DType):
             return explicit
         if name in _FIXED:
-            return dtypes.BY_NAME[name]
+            return dtypes.int32 if arguments.get("out_int32") is True else dtypes.BY_NAME[name]
         return default if name == "default" else _literal(arguments, default)
+    if name == "counts":
+        weights = arguments["weights"]
+        if weights is None:
+            return dtypes.int64
+        return dtypes.float32 if weights.dtype is dtypes.float32 else dtypes.float64
     if name == "result":
+        if isinstance(explicit, DType) and op.kind == "cast":
+            return explicit
         if arguments.get("half_to_float") is True:
             return dtypes.float32
         if op.promotion == "promote_to_bool":

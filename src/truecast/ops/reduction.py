@@ -42,7 +42,7 @@ ROWS = (
     *rows("_segment_reduce_backward", "reduction", numeric="grad output data", accumulates="nothing but gradients"),
     *rows("histc", "reduction", numeric="self", accumulates="the counts of a bin"),
     *rows("histogram", "reduction", numeric="self bins weight", accumulates="the weights of a bin"),
-    *rows("bincount", "reduction", numeric="weights", accumulates="the weights of a bin"),
+    *rows("bincount", "reduction", numeric="weights", accumulates="the weights of a bin", returns="counts"),
     *rows("cumsum", "scan", "sum", accumulates="the elements before, along dim"),
     *rows("cumprod", "scan", "sum", accumulates="the product of the elements before, along dim"),
     *rows("logcumsumexp", "scan", accumulates="the exponentials before, along dim"),

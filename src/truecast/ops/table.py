@@ -46,11 +46,12 @@ Promotion = Literal[
 #   bool, int32, int64, uint8   that dtype, or an explicit dtype argument
 #   default                     torch.get_default_dtype(), or an explicit dtype argument
 #   literal                     what the number in fill_value (or start, end, step) suggests, or an explicit dtype
+#   counts                      int64 without weights, float32 for float32 weights, else float64 (bincount)
 #   real, complex               derived from the promoted dtype: its component, its complex counterpart
 #   opmath                      the opmath type of the first numeric operand
 #   an argument's name          that argument's dtype; "weight|input" is weight's where it is given, else input's
 RETURN_DTYPES = frozenset(
-    ("result", "bool", "int32", "int64", "uint8", "default", "literal", "real", "complex", "opmath")
+    ("result", "bool", "int32", "int64", "uint8", "default", "literal", "counts", "real", "complex", "opmath")
 )
 
 
