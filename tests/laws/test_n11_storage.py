@@ -77,7 +77,7 @@ def test_n11_movement_and_casts_stay_within_the_map() -> None:
 )
 def test_n11_it_is_loud_in_the_plan(policy: Numerics, words: str) -> None:
     text = resolve(product(dtypes.float32), policy).text(200)
-    assert f"  STORAGE    {policy.name}: {words}; .dtype does not say so (law N11)\n" in text
+    assert f"  STORAGE    {policy.name}: {words}; .dtype does not say so (law N11); 3 values here\n" in text
     assert "STORAGE" not in resolve(product(dtypes.float32), Numerics.preset("torch_xla-2.9")).text(200)
 
 

@@ -77,5 +77,5 @@ def test_n3_a_reduction_reads_the_rounded_value() -> None:
 
 def test_n3_regions_stand_in_the_plan() -> None:
     text = resolve(CHAIN, REGION).text(120)
-    assert "  regions    1 elementwise, of 3 nodes, rounded where they end (law N3)\n" in text
+    assert "  regions    1 elementwise, 3 nodes in all, rounded where they end\n" in text
     assert text.count("region #1") == 1, "equal rows of one line are one row"

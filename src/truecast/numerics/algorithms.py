@@ -74,6 +74,17 @@ def algorithm(name: str) -> Algorithm:
     )
 
 
+_SHORT = {"bfloat16": "bf16", "float16": "f16", "float32": "f32", "float64": "f64"}
+
+
+def spelled(name: str, operand: DType | None, accumulate: DType | None) -> str:
+    """The name of what a contraction does: `name`, or where it is "" that of one pass in `operand`; "" for neither."""
+    if name or operand is None or accumulate is None:
+        return name
+    short, total = (_SHORT.get(d.name, d.name) for d in (operand, accumulate))
+    return f"{short}_{short}_{total}"
+
+
 def require(name: str, target: str, where: object | None = None) -> Algorithm:
     """The algorithm, if `target` can do it. Raises TargetError naming the target, the reason and the ones it has."""
     found = algorithm(name)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from truecast import dtypes
 from truecast.errors import UsageError
 from truecast.graph import Node
+from truecast.numerics.algorithms import spelled
 from truecast.numerics.plan import Decision, Plan
 from truecast.sites import Site
 
@@ -39,9 +40,13 @@ class PlanDiff:
         return bool(self.differences) or self.a.numerics.storage != self.b.numerics.storage
 
     def __str__(self) -> str:
+        return self.text()
+
+    def text(self, width: int = 0) -> str:
+        """The difference as a person reads it, `width` columns wide; 0 asks the terminal."""
         from truecast.numerics.plan_text import render_diff
 
-        return render_diff(self)
+        return render_diff(self, width)
 
     def by_line(self) -> Iterator[tuple[Site, tuple[NodeDifference, ...]]]:
         """The differences of each source line, in the order in which the program first reaches it."""
@@ -72,10 +77,13 @@ def diff(a: Plan, b: Plan) -> PlanDiff:
 
 
 def _matters(field: str, node: Node, one: Decision, other: Decision) -> bool:
-    """Whether a difference changes anything: that of a rounding mode does only where a result is rounded."""
-    if field != "rounding":
-        return True
-    return rounds(node, one) or rounds(node, other)
+    """Whether a difference changes anything: that of a rounding mode does only where a result is rounded, that of an
+    algorithm's name only where another name for the same products and sums isn't all."""
+    if field == "rounding":
+        return rounds(node, one) or rounds(node, other)
+    if field == "algorithm":
+        return len({spelled(d.algorithm, d.compute, d.accumulate) for d in (one, other)}) == 2
+    return True
 
 
 def rounds(node: Node, decision: Decision) -> bool:

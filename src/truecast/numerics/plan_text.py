@@ -11,10 +11,11 @@ import shutil
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from truecast.graph import Node
 from truecast.numerics.diff import PlanDiff, rounds
-from truecast.numerics.numerics import Numerics, Rule
+from truecast.numerics.numerics import Rule
 from truecast.numerics.plan import Conflict, Decision, Plan
 from truecast.numerics.policy_text import preset_file
 from truecast.sites import Site
@@ -29,9 +30,9 @@ def render(plan: Plan, width: int = 0) -> str:
     names = _references(plan.numerics.rules)
     lines = [*_header(plan, width), ""]
     deciding: set[Rule] = set()
-    for site, members in _by_line(plan.pairs()):
-        rows = [_row(node, decision, number, names) for node, decision, number in _counted(members)]
-        lines += _table(rows, site, width)
+    for members in _by_line(plan.pairs()):
+        rows = [_row(alike, names) for alike in _alike(members)]
+        lines += [*_heading([node.site for node, _ in members], width), *_table(rows, width), ""]
         deciding.update(rule for _, decision in members for _, rule in decision.decided_by if rule is not None)
     lines += _legend({rule: name for rule, name in names.items() if rule in deciding}, width)
     return "\n".join(line.rstrip() for line in lines) + "\n"
@@ -46,17 +47,17 @@ def render_diff(difference: PlanDiff, width: int = 0) -> str:
         f"{a.name} -> {b.name}: {len(difference.differences)} of {nodes} nodes differ in {difference.a.graph.name!r}"
     ]
     if a.storage != b.storage:
-        lines += [*_storage(a, width), *_storage(b, width)]
-    for site, found in difference.by_line():
+        lines += [*_storage(difference.a, width), *_storage(difference.b, width)]
+    for _, found in difference.by_line():
         counted: dict[tuple[str, ...], int] = {}
         for entry in found:
             changes = ", ".join(f"{f} {_said(entry.a, f)} -> {_said(entry.b, f)}" for f in entry.fields)
             key = (entry.node.op, _types(entry.node), changes)
             counted[key] = counted.get(key, 0) + 1
-        lines += ["", *_heading(site, width)]
+        lines += ["", *_heading([entry.node.site for entry in found], width)]
         for (op, types, changes), number in counted.items():
-            lines.append(f"  {op}{_times(number)}  {types}")
-            lines.append(f"      {changes}")
+            lines += _wrapped(f"  {op}{_times(number)}  {types}", width, 6)
+            lines += _wrapped(f"      {changes}", width, 8)
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
@@ -67,34 +68,46 @@ def _width(width: int) -> int:
 def _header(plan: Plan, width: int) -> Iterator[str]:
     numerics = plan.numerics
     idle = sum(map(_is_idle, plan.decisions))
-    yield f"Plan of {plan.graph.name!r} under {numerics.name!r}, for target {numerics.target}"
-    yield f"  nodes      {len(plan.decisions)}, of which {idle} only move, create or convert values and are not listed"
-    yield from _storage(numerics, width)
+    yield from _entry(f"Plan of {plan.graph.name!r} under {numerics.name!r}, for target {numerics.target}", "", width)
+    yield from _entry("nodes", f"{len(plan.decisions)}, of which {idle} do no arithmetic and are not listed", width)
+    yield from _storage(plan, width)
     if numerics.subnormals == "flush":
-        yield "  SUBNORMALS are flushed to zero"
-    yield from _cast_lines(plan)
+        yield from _entry("SUBNORMALS", "are flushed to zero", width)
+    yield from _cast_lines(plan, width)
     members = Counter(decision.region for decision in plan.decisions if decision.region)
     if members:
         nodes = sum(members.values())
-        yield f"  regions    {len(members)} elementwise, of {nodes} nodes, rounded where they end (law N3)"
+        yield from _entry("regions", f"{len(members)} elementwise, {nodes} nodes in all, rounded where they end", width)
     yield from _warnings(plan, width)
-    yield f"  columns    {', '.join(_HEADINGS)}; region #n names an elementwise region"
+    yield from _entry("columns", f"{', '.join(_HEADINGS)}; #n numbers an elementwise region", width)
 
 
-def _cast_lines(plan: Plan) -> Iterator[str]:
+def _entry(name: str, text: str, width: int) -> list[str]:
+    """One line of the header, its text in a column of its own; a title where there is no text."""
+    if not text:
+        return _wrapped(name, width, 2)
+    return _wrapped(f"  {name:<10} {text}", width, 13)
+
+
+def _cast_lines(plan: Plan, width: int) -> Iterator[str]:
     casting = [(node, decision) for node, decision in plan.pairs() if decision.casts]
     if casting:
         operands = sum(len(decision.casts) for _, decision in casting)
-        yield f"  CASTS      {operands} operands are cast to agree with a weight (on_mismatch = cast, law N12)"
-        yield from (f"               {node.site}: {_casts(decision)} of {node.op}" for node, decision in casting)
+        text = f"{operands} operands are cast to agree with a weight (on_mismatch = cast, law N12)"
+        yield from _entry("CASTS", text, width)
+        for node, decision in casting:
+            yield from _wrapped(f"{'':13}{node.site}: {_casts(decision)} of {node.op}", width, 15)
 
 
-def _storage(numerics: Numerics, width: int) -> Iterator[str]:
-    if not numerics.storage:
-        return
-    held = ", ".join(f"every {program} is HELD AS {device}" for program, device in numerics.storage)
-    text = f"STORAGE    {numerics.name}: {held}; .dtype does not say so (law N11)"
-    yield from textwrap.wrap(text, width, initial_indent="  ", subsequent_indent=" " * 13)
+def _storage(plan: Plan, width: int) -> list[str]:
+    if not plan.numerics.storage:
+        return []
+    held = ", ".join(f"every {program} is HELD AS {device}" for program, device in plan.numerics.storage)
+    mapped = {program for program, _ in plan.numerics.storage}
+    values = [entry.value for entry in plan.graph.inputs] + [v for n in plan.graph.nodes for v in n.outputs if v]
+    count = sum(value.dtype.name in mapped for value in values)
+    text = f"{plan.numerics.name}: {held}; .dtype does not say so (law N11); {count or 'no'} values here"
+    return _entry("STORAGE", text, width)
 
 
 def _warnings(plan: Plan, width: int) -> Iterator[str]:
@@ -103,13 +116,13 @@ def _warnings(plan: Plan, width: int) -> Iterator[str]:
     late = [c.rule for c in conflicts]
     for rule in plan.unused:
         if not _of_preset(rule) and rule not in late:
-            yield from _wrapped(f"  unused     {rule}: decides nothing here", width)
+            yield from _entry("unused", f"{rule}: decides nothing here", width)
     for conflict in conflicts:
-        yield from _wrapped(f"  conflict   {_conflict(conflict)}", width)
+        yield from _entry("conflict", _conflict(conflict), width)
     natural = sum(map(_of_preset, plan.unused))
     if natural:
         total = sum(map(_of_preset, plan.numerics.rules))
-        yield f"  rules      {natural} of the preset's {total} decide nothing here"
+        yield from _entry("rules", f"{natural} of the preset's {total} decide nothing here", width)
 
 
 def _of_preset(rule: Rule) -> bool:
@@ -122,15 +135,12 @@ def _conflict(conflict: Conflict) -> str:
     return f"{conflict.rule}: never decides {conflict.setting} {always}, since {conflict.by} comes first ({nodes})"
 
 
-def _by_line(
-    pairs: Iterable[tuple[Node, Decision]],
-) -> Iterator[tuple[Site, list[tuple[Node, Decision]]]]:
+def _by_line(pairs: Iterable[tuple[Node, Decision]]) -> Iterable[list[tuple[Node, Decision]]]:
     groups: dict[tuple[str, int, str], list[tuple[Node, Decision]]] = {}
     for node, decision in pairs:
         if not _is_idle(decision):
             groups.setdefault((node.site.file, node.site.line, node.site.phase), []).append((node, decision))
-    for members in groups.values():
-        yield members[0][0].site, members
+    return groups.values()
 
 
 def _is_idle(decision: Decision) -> bool:
@@ -138,24 +148,40 @@ def _is_idle(decision: Decision) -> bool:
     return decision.compute is None and decision.accumulate is None and not decision.casts
 
 
-def _counted(members: Sequence[tuple[Node, Decision]]) -> Iterator[tuple[Node, Decision, int]]:
-    counts: dict[tuple[object, ...], list[object]] = {}
+@dataclass(slots=True)
+class _Alike:
+    """Nodes of one source line that are decided alike, but for the number of their region."""
+
+    node: Node
+    decision: Decision
+    number: int = 0
+    regions: set[int] = field(default_factory=set)
+
+
+def _alike(members: Sequence[tuple[Node, Decision]]) -> Iterable[_Alike]:
+    found: dict[tuple[object, ...], _Alike] = {}
     for node, decision in members:
-        entry = counts.setdefault((node.op, _types(node), decision), [node, decision, 0])
-        entry[2] += 1  # type: ignore[operator]
-    yield from counts.values()  # type: ignore[misc]
+        said = (decision.compute, decision.accumulate, decision.rounding, decision.algorithm, decision.casts)
+        entry = found.setdefault((node.op, _types(node), said, decision.decided_by), _Alike(node, decision))
+        entry.number += 1
+        entry.regions |= {decision.region} - {0}
+    return found.values()
 
 
-def _row(node: Node, decision: Decision, number: int, names: Mapping[Rule, str]) -> tuple[str, ...]:
+def _row(alike: _Alike, names: Mapping[Rule, str]) -> tuple[str, ...]:
+    node, decision = alike.node, alike.decision
     compute = "-" if decision.compute is None else str(decision.compute)
-    rounding = decision.rounding if rounds(node, decision) else "-"
+    rounding: str = decision.rounding if rounds(node, decision) else "-"
+    if alike.regions:
+        first, last = min(alike.regions), max(alike.regions)
+        rounding += f" #{first}" if first == last else f" #{first}-{last}"
     return (
-        f"%{node.name}{_times(number)}",
+        f"%{node.name}{_times(alike.number)}",
         node.op,
         _types(node),
         f"{compute} {decision.algorithm}" if decision.algorithm else compute,
         "-" if decision.accumulate is None else str(decision.accumulate),
-        f"{rounding} #{decision.region}" if decision.region else rounding,
+        rounding,
         _by(decision, names),
     )
 
@@ -188,34 +214,41 @@ def _extents(shape: tuple[int, ...]) -> str:
     return f"[{','.join(map(str, shape))}]"
 
 
-def _table(rows: Sequence[tuple[str, ...]], site: Site, width: int) -> list[str]:
-    """Aligned columns; where they don't fit, the types stand on a line of their own."""
-    lines = _heading(site, width)
-    widths = [max(map(len, column)) for column in zip(*rows, _HEADINGS, strict=True)]
+def _table(rows: Sequence[tuple[str, ...]], width: int) -> Iterator[str]:
+    """Aligned columns; where they don't fit, what doesn't stands on lines of its own."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     if 2 + sum(widths) + 2 * (len(widths) - 1) <= width:
-        return [*lines, *("  " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows), ""]
-    for row in rows:
-        first = "  ".join(c.ljust(w) for c, w in zip(row[:2], widths[:2], strict=True))
-        lines += ["  " + first, *textwrap.wrap(row[2], width, initial_indent="      ", subsequent_indent="      ")]
-        lines.append("      " + "  ".join(f"{h} {c}" for h, c in zip(_HEADINGS[3:], row[3:], strict=True) if c != "-"))
-    return [*lines, ""]
+        yield from ("  " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows)
+        return
+    for name, op, types, *rest in rows:
+        said = "  ".join(f"{heading} {cell}" for heading, cell in zip(_HEADINGS[3:], rest, strict=True) if cell != "-")
+        yield from _wrapped(f"  {name}  {op}", width, 6)
+        yield from _wrapped(f"      {types}", width, 8)
+        yield from _wrapped(f"      {said}", width, 8)
 
 
-def _heading(site: Site, width: int) -> list[str]:
-    where = f"{os.path.basename(site.file)}:{site.line}" if site.file else "no source line"
-    module = f"  in {site.module}" if site.module else ""
-    phase = f"  ({site.phase})" if site.phase != "forward" else ""
-    head = f"{where}{module}{phase}"
+def _heading(sites: Sequence[Site], width: int) -> list[str]:
+    """The source line that some nodes come from, the module (the first of several), the phase, and its text."""
+    site = sites[0]
+    head = f"{os.path.basename(site.file)}:{site.line}" if site.file else "no source line"
+    modules = list(dict.fromkeys(s.module for s in sites if s.module))
+    if modules:
+        head += f"  in {modules[0]}" + (f" and {len(modules) - 1} more" if modules[1:] else "")
+    if site.phase != "forward":
+        head += f"  ({site.phase})"
     source = site.text.strip()
-    return [head if not source else f"{head}  {source}"[:width]]
+    lines = _wrapped(head, width, 2)
+    if source:
+        lines.append(f"  | {source}"[:width])
+    return lines
 
 
 def _legend(names: Mapping[Rule, str], width: int) -> Iterator[str]:
     for rule, name in names.items():
         said = ", ".join(f"{setting} = {value}" for setting, value in rule.settings.items())
-        yield from textwrap.wrap(f"{name}: {rule.matches}: {said}", width, subsequent_indent="    ")
+        yield from _wrapped(f"{name}: {rule.matches}: {said}", width, 4)
         if rule.note:
-            yield from textwrap.wrap(rule.note, width, initial_indent="    ", subsequent_indent="    ")
+            yield from _wrapped(f"    {rule.note}", width, 4)
 
 
 def _said(decision: Decision, field: str) -> str:
@@ -229,5 +262,5 @@ def _casts(decision: Decision) -> str:
     return ", ".join(f"{name} to {dtype}" for name, dtype in decision.casts)
 
 
-def _wrapped(text: str, width: int) -> list[str]:
-    return textwrap.wrap(text, width, subsequent_indent=" " * 15)
+def _wrapped(text: str, width: int, indent: int) -> list[str]:
+    return textwrap.wrap(text, width, subsequent_indent=" " * indent, break_on_hyphens=False)

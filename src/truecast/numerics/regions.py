@@ -3,13 +3,15 @@
 Imports the leaves, graph and ops. A pass over the graph in program order, without heuristics of size or cost: the
 same Graph and the same decisions give the same regions on every backend, and the Plan prints them.
 
-An edge producer -> consumer stays wide if both nodes are elementwise with rounding "region", have the same compute
-dtype, and that is wider than the value's own dtype as the device holds it. What lies outside reads the rounded value:
-the user's explicit casts, movement, reductions, contractions, and graph outputs. A region is a connected set of such
-edges; inside one region every such edge is wide.
-
-No edge crosses a phase: what the backward pass reads of the forward pass is rounded, whether both are captured as one
-Graph or each as its own.
+An edge producer -> consumer stays wide if
+  - both nodes are elementwise with rounding "region" and have the same compute dtype,
+  - that is wider than the value's own dtype as the device holds it,
+  - both are of one phase: what the backward pass reads of the forward pass is rounded, whether both are captured as one
+    Graph or each as its own,
+  - both have the same depth: no path leads from one out of the region and back into the other, as none can in a kernel
+    that computes them together. A residual stream is thus rounded between layers, not carried wide through a model.
+What lies outside reads the rounded value: the user's explicit casts, movement, reductions, contractions, and graph
+outputs. A region is a connected set of such edges; inside one region every such edge is wide.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ def regions(graph: Graph, members: Sequence[DType | None], held: Callable[[DType
             index = parent[index]
         return index
 
+    depths = _depths(graph, members)
     producer: dict[str, int] = {}
     joined: set[int] = set()
     for index, (node, compute) in enumerate(zip(graph.nodes, members, strict=True)):
@@ -49,7 +52,7 @@ def regions(graph: Graph, members: Sequence[DType | None], held: Callable[[DType
             source = producer.get(value.name)
             if source is None or members[source] is not compute:
                 continue
-            if graph.nodes[source].site.phase == node.site.phase:
+            if graph.nodes[source].site.phase == node.site.phase and depths[source] == depths[index]:
                 parent[root(index)] = root(source)
                 joined.update((source, index))
         for output in node.outputs:
@@ -60,6 +63,34 @@ def regions(graph: Graph, members: Sequence[DType | None], held: Callable[[DType
     for index in range(len(graph.nodes)):
         result.append(numbers.setdefault(root(index), len(numbers) + 1) if index in joined else 0)
     return tuple(result)
+
+
+def _depths(graph: Graph, members: Sequence[DType | None]) -> list[int]:
+    """For each member its depth: how many nodes that are none lie behind it on the longest path from the first member.
+
+    A member all of whose readers have one greater depth goes down to it, next to them, where nothing has come between.
+    """
+    behind: dict[str, int] = {}  # value name -> the depth of its readers, as far as this value goes; 0: no member yet
+    depths: list[int] = []
+    for node, compute in zip(graph.nodes, members, strict=True):
+        depth = max((behind.get(value.name, 0) for value in node.inputs), default=0)
+        after = depth
+        if compute is not None:
+            depth = after = max(depth, 1)
+        elif depth:
+            after = depth + 1
+        depths.append(depth)
+        behind.update((value.name, after) for value in node.outputs if value is not None)
+    readers: dict[str, set[int]] = {o.value.name: {0} for o in graph.outputs if o.value is not None}
+    for index in reversed(range(len(graph.nodes))):
+        node = graph.nodes[index]
+        if members[index] is not None:
+            read_at = set().union(*(readers.get(v.name, ()) for v in node.outputs if v is not None))
+            if len(read_at) == 1 and depths[index] < (only := next(iter(read_at))):
+                depths[index] = only
+        for value in node.inputs:
+            readers.setdefault(value.name, set()).add(depths[index])
+    return depths
 
 
 def _is_wider(compute: DType, held: DType) -> bool:
