@@ -51,13 +51,18 @@ def _halves(t: torch.Tensor) -> bool:
     return t.dim() == 2 and t.is_contiguous() and t.shape[1] > 0 and t.shape[1] % 2 == 0
 
 
+def _widest(t: torch.Tensor) -> torch.dtype:
+    """A dtype that differs from the tensor's, and that PyTorch lets a 0-dim operand of a write have."""
+    return torch.float64 if t.is_floating_point() else torch.int64
+
+
 WRITES: list[Callable[[torch.Tensor, torch.Tensor, int], Any]] = [
     lambda t, o, a: t.add_(a),
     lambda t, o, a: t.mul_(1.5 if t.is_floating_point() else 2),
     lambda t, o, a: t.fill_(a),
     lambda t, o, a: t.zero_(),
     lambda t, o, a: t.copy_(o.sum().remainder(7)),
-    lambda t, o, a: t.sub_(o.sum().remainder(5).to(torch.float64 if t.is_floating_point() else torch.int64)),
+    lambda t, o, a: t.sub_(o.sum().remainder(5).to(_widest(t))),
     lambda t, o, a: t.masked_fill_(t > 2, a),
     lambda t, o, a: t.clamp_(max=a),
     lambda t, o, a: t.lt_(a),

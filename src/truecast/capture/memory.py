@@ -87,9 +87,6 @@ class Memory:
         known = self._known.get(id(tensor))
         return known is not None and known[0]() is tensor
 
-    def knows_storage(self, tensor: torch.Tensor) -> bool:
-        return torch_seam.storage_key(tensor) in self._roots
-
     def living(self) -> list[Alias]:
         """The aliases of the tensors that the program still holds."""
         return [alias for reference, alias, _, _ in list(self._known.values()) if reference() is not None]
@@ -136,12 +133,19 @@ class Memory:
         self.inputs.append(Entry(value, "constant", value.name, tensor, Alias(value)))
         return value
 
-    def add(self, tensor: torch.Tensor, value: Value) -> None:
-        """`tensor` has memory of its own, which holds `value`."""
+    def add(self, tensor: torch.Tensor, value: Value) -> bool:
+        """`tensor` has memory of its own, which holds `value`. False if its memory is known: then nothing is done."""
+        key, held = torch_seam.hold_storage(tensor)
+        self._held.append(held)
+        if key in self._roots:
+            return False
         alias = Alias(value)
         alias.layout = _layout(tensor)
-        self._root(tensor, alias)
-        self.remember(tensor, alias)
+        self._roots[key] = [alias]
+        reference = _Key(tensor, self._forget)
+        reference.key = id(tensor)
+        self._known[reference.key] = (reference, alias, key, None)
+        return True
 
     def rebind(self, tensor: torch.Tensor, value: Value) -> None:
         """The tensor, known so far, has new memory, which holds `value`."""
@@ -175,8 +179,9 @@ class Memory:
             del self._known[reference.key]
 
     def _root(self, tensor: torch.Tensor, alias: Alias) -> None:
-        self._roots.setdefault(torch_seam.storage_key(tensor), []).append(alias)
-        self._held.append(torch_seam.hold_storage(tensor))
+        key, held = torch_seam.hold_storage(tensor)
+        self._roots.setdefault(key, []).append(alias)
+        self._held.append(held)
 
     def _adopt(self, tensor: torch.Tensor) -> Alias:
         if tensor.layout is not torch.strided or tensor.is_quantized:

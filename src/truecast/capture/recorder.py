@@ -7,6 +7,7 @@ program really runs and has its effects.
 
 from __future__ import annotations
 
+import gc
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -127,6 +128,8 @@ def _run(
         with ExitStack() as scope:
             if mode is not None:
                 scope.enter_context(torch_seam.without_vendor_kernels())
+                scope.enter_context(torch_seam.quiet_fake_tensors())
+                scope.enter_context(_rare_collections())
                 scope.enter_context(mode)
             scope.enter_context(tape.tracker)
             scope.enter_context(tape)
@@ -151,6 +154,17 @@ def _run(
             why="an operation has no shape function in PyTorch",
             help="register one (torch.library.register_fake), or record with real tensors (fake=False)",
         ) from error
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Python's garbage collector runs less often: a tape only grows, and walking it over and over doubles its cost."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(100_000, *thresholds[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
 
 
 def _captured(

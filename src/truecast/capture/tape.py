@@ -62,6 +62,11 @@ class Tape(torch_seam.TorchDispatchMode):
         self._position = Position(None, 0, "", "forward")
         self._names: set[str] = set()
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """PyTorch would wrap the handler: a microsecond a call, and an import of seconds; see the end of the file."""
+        return False
+
     @property
     def site(self) -> Site:
         """Where the operation is that is being recorded, or that raised."""
@@ -194,9 +199,7 @@ class Tape(torch_seam.TorchDispatchMode):
             raise UnsupportedError(
                 f"a result of layout {tensor.layout}", where=self.site, why="a Graph has dense tensors of numbers only"
             )
-        if not memory.knows_storage(tensor):
-            memory.add(tensor, value)
-        elif not memory.knows(tensor):
+        if not memory.add(tensor, value) and not memory.knows(tensor):
             memory.alias_of(tensor)  # an operation that returned its argument's memory without saying so
 
     def _record_view(self, op: Overload, viewed: torch.Tensor, args: Any, kwargs: Kwargs, result: Any) -> None:
@@ -230,8 +233,7 @@ class Tape(torch_seam.TorchDispatchMode):
                 value = memory.add_constant(tensor.clone())
         memory.twins.clear()
         result = self._execute(func, (tensor,), {})
-        if result is not tensor or not memory.knows(tensor):
-            memory.add(result, value)
+        memory.add(result, value)
         return result
 
     # -- operations that write ---------------------------------------------------------------------------------
@@ -365,3 +367,5 @@ class Tape(torch_seam.TorchDispatchMode):
 
 _SAME = frozenset((int, float, bool, str, type(None), complex))
 _TOKENS = frozenset((torch.device, torch.layout, torch.memory_format))
+
+torch_seam.hide_from_dynamo(Tape.__torch_dispatch__)

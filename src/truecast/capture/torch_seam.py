@@ -44,9 +44,11 @@ def storage_key(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage()._cdata
 
 
-def hold_storage(tensor: torch.Tensor) -> int:
-    """Keeps `storage_key(tensor)` from being used again, without keeping the memory; see `release_storages`."""
-    return tensor.untyped_storage()._weak_ref()
+def hold_storage(tensor: torch.Tensor) -> tuple[int, int]:
+    """`storage_key(tensor)`, and what keeps it from being used again without keeping the memory: a weak reference
+    to be given to `release_storages`."""
+    storage = tensor.untyped_storage()
+    return storage._cdata, storage._weak_ref()
 
 
 def release_storages(held: list[int]) -> None:
@@ -155,6 +157,15 @@ def exact_stack_traces() -> Iterator[None]:
 
 
 @contextmanager
+def as_eager() -> Iterator[None]:
+    """Dispatches as outside of any tracing, where AOTAutograd has other modes and kernels in place while it compiles."""
+    from torch._dispatch.python import no_python_dispatcher
+
+    with _disable_current_modes(), no_python_dispatcher():
+        yield
+
+
+@contextmanager
 def quiet_export() -> Iterator[None]:
     """While active, torch.export does not print what it also raises: the graph so far, and warnings about symbols."""
     import torch.export._trace as export_module
@@ -258,6 +269,18 @@ def unsupported_by_fake_tensors() -> tuple[type[Exception], ...]:
 
 
 @contextmanager
+def quiet_fake_tensors() -> Iterator[None]:
+    """An operation that fails on fake tensors raises, and is not logged with a traceback besides."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+@contextmanager
 def without_vendor_kernels() -> Iterator[None]:
     """PyTorch takes no operation that stands for one vendor's library (mkldnn_rnn_layer for an LSTM)."""
     enabled = torch._C._get_mkldnn_enabled()
@@ -327,3 +350,11 @@ def register_factories(factories: dict[str, Callable[..., Any]]) -> None:
     for name, kernel in factories.items():
         library.impl(name, kernel, "PrivateUse1")
     _libraries.append(library)
+
+
+def hide_from_dynamo(function: Any) -> None:
+    """torch.compile neither compiles `function` nor what it calls. As torch._dynamo.disable does, but without its
+    import of seconds and its microsecond a call."""
+    dynamo = torch._C._dynamo.eval_frame
+    skip = dynamo._FrameAction.SKIP
+    dynamo.set_code_exec_strategy(function.__code__, dynamo._FrameExecStrategy(skip, skip))
