@@ -65,7 +65,7 @@ def test_each_cast_stands_in_the_plan_as_text() -> None:
     graph = graph_of("aten.mm.default", {"a": torch.randn(2, 3), "w": narrow(3, 4)}, narrow(2, 4))
     text = resolve(graph, LENIENT).text(100)
     assert "  CASTS      1 operands are cast to agree with a weight (on_mismatch = cast, law N12)\n" in text
-    assert "               train.py:41:11: self to bfloat16 of aten.mm.default\n" in text
+    assert "             train.py:41:11: self to bfloat16 of aten.mm.default\n" in text
     assert "CASTS" not in resolve(
         graph_of("aten.mm.default", {"a": narrow(2, 3), "w": narrow(3, 4)}, narrow(2, 4)), LENIENT
     ).text(100)
