@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from truecast.capture.fx_sites import Frame, call_of, frames, locate, module_path, site_of_traceback, torch_name
+from truecast.capture.fx_sites import Frame, Places, call_of, frames, locate, module_path, site_of_traceback, torch_name
 from truecast.sites import UNKNOWN, Site
 
 SOURCE = """\
@@ -113,8 +113,25 @@ def test_carets_give_the_columns(file: str) -> None:
 def test_carets_to_the_end_of_the_line_go_on_where_the_expression_does(file: str) -> None:
     (cat,) = located({"stack_trace": trace(file, 8, (4, 14)), "op": "aten.cat.default"})
     assert (cat.line, cat.column, cat.end_line, cat.end_column) == (8, 13, 9, 20)
-    (whole,) = located({"stack_trace": trace(file, 5, (4, 35))})
-    assert whole.expression == "(1 - sigma) * x + sigma * noise"
+    chain = trace(file, 5, (4, 35))  # (1 - sigma) * x and the whole sum start here
+    mul, add = located(
+        {"stack_trace": chain, "source_fn_stack": [("mul", "mul")]},
+        {"stack_trace": chain, "source_fn_stack": [("add", "add")]},
+    )
+    assert mul.expression == "(1 - sigma) * x"
+    assert add.expression == "(1 - sigma) * x + sigma * noise"
+
+
+def test_a_backward_node_is_where_its_forward_call_was(file: str) -> None:
+    places: Places = {}
+    names = ["rsub_1", "mul_1", "mul_2"]
+    metas = [{"stack_trace": trace(file, 5), "torch_fn": (n, f"method.{n[:-2]}")} for n in names]
+    forward = list(locate([call_of(m, "aten.x.y", 0, "forward") for m in metas], places))
+    backward = list(locate([call_of(m, "aten.x.y", 0, "backward") for m in reversed(metas)], places))
+    assert [s.expression for s in backward] == ["sigma * noise", "(1 - sigma) * x", "1 - sigma"]
+    assert {s.phase for s in backward} == {"backward"} and {s.phase for s in forward} == {"forward"}
+    unknown = list(locate([call_of(m, "aten.x.y", 0, "backward") for m in reversed(metas)]))
+    assert [s.column for s in unknown] == [0, 0, unknown[2].column] and unknown[2].expression == "1 - sigma"
 
 
 def test_columns_count_characters_not_bytes(file: str) -> None:

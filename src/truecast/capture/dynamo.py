@@ -17,6 +17,7 @@ import torch
 from truecast.capture import torch_seam
 from truecast.capture.captured import Captured
 from truecast.capture.export import Placeholder, from_fx
+from truecast.capture.fx_sites import Places
 from truecast.graph import InputKind
 from truecast.sites import Phase
 
@@ -38,9 +39,13 @@ def backend(
             torch_seam.specialise(node.meta.get("example_value"))
     roles = [_role(torch_seam.placeholder_source(node)) for node in module.graph.nodes if node.op == "placeholder"]
 
+    places: Places = {}
+
     def compiler(phase: Phase) -> Callable[[torch.fx.GraphModule, Sequence[Any]], Callable[..., Any]]:
         def compile_part(part: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-            return _boxed(from_fx(part, name=phase, phase=phase, placeholders=_placeholders(part, roles)), compile)
+            known = _placeholders(part, roles)
+            captured = from_fx(part, name=phase, phase=phase, placeholders=known, forward_places=places)
+            return _boxed(captured, compile)
 
         return compile_part
 

@@ -69,21 +69,25 @@ def from_fx(
     phase: Phase = "forward",
     placeholders: Mapping[str, Placeholder] | None = None,
     on_violation: OnViolation = "raise",
+    forward_places: fx_sites.Places | None = None,
 ) -> Captured:
     """The Graph of an ExportedProgram, or of an FX graph whose placeholders have their fake values.
 
-    `placeholders` says what the placeholders of a GraphModule are, by name; the others are inputs. Raises
-    CaptureError for dynamic shapes and for higher-order operations that are more than a region.
+    `placeholders` says what the placeholders of a GraphModule are, by name; the others are inputs.
+    `forward_places` is filled by a forward graph and read by its backward graph. Raises CaptureError for dynamic
+    shapes and for higher-order operations that are more than a region.
     """
     if isinstance(program, torch.export.ExportedProgram):
         return _from_exported(program, name, on_violation)
     known = placeholders or {}
     entries = [known.get(node.name) or Placeholder("input", str(node.target)) for node in _placeholders(program)]
-    replay = _replay(program, entries, phase, on_violation)
+    sites = _sites(program, phase, forward_places=forward_places)
+    replay = _replay(program, entries, sites, on_violation)
     arguments = tuple(value for value, entry in zip(replay.values, entries, strict=True) if entry.bound is None)
+    graph = replay.graph(name, [Output(value) for value in replay.results])
     return Captured(
-        graph=replay.graph(name, [Output(value) for value in replay.results]),
-        bound=replay.bound,
+        graph=graph,
+        bound={e.value.name: replay.bound[e.value.name] for e in graph.inputs if e.value.name in replay.bound},
         arguments=arguments,
         in_spec=pytree.tree_structure((arguments, {})),
         out_spec=replay.out_spec,
@@ -147,7 +151,8 @@ def _from_exported(
         bound = None if kind == "input" else program.state_dict.get(target, program.constants.get(target))
         by_target[target] = len(entries)
         entries.append(Placeholder(kind, target.removeprefix(f"{owner}."), bound))
-    replay = _replay(program.graph_module, entries, "forward", on_violation, owner)
+    sites = _sites(program.graph_module, "forward", owner)
+    replay = _replay(program.graph_module, entries, sites, on_violation)
 
     mutations: list[Output] = []
     results: list[Output] = []
@@ -162,9 +167,10 @@ def _from_exported(
         else:
             leaves.append(len(results))
             results.append(output)
+    graph = replay.graph(name, results, mutations)
     return Captured(
-        graph=replay.graph(name, results, mutations),
-        bound=replay.bound,
+        graph=graph,
+        bound={e.value.name: replay.bound[e.value.name] for e in graph.inputs if e.value.name in replay.bound},
         arguments=tuple(v for v, entry in zip(replay.values, entries, strict=True) if entry.kind == "input"),
         in_spec=program.call_spec.in_spec,
         out_spec=program.call_spec.out_spec,
@@ -191,7 +197,13 @@ class _Replayed:
     def graph(self, name: str, results: Sequence[Output], mutations: Sequence[Output] = ()) -> Graph:
         outputs = (*results, *mutations, *self.recorded.outputs)
         graph = replace(self.recorded, name=name, outputs=outputs).without_dead_nodes()
-        return decompose.expand(graph).without_dead_nodes().verify()
+        graph = decompose.expand(graph).without_dead_nodes()
+        used = {value.name for node in graph.nodes for value in node.inputs}
+        used.update(output.value.name for output in outputs if output.value is not None)
+        used.update(output.target for output in outputs)
+        # As when recorded: what the program owns and does not touch is no part of it.
+        kept = tuple(e for e in graph.inputs if e.value.name in used or e.value.name not in self.bound)
+        return replace(graph, inputs=kept).verify()
 
 
 def _placeholders(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
@@ -201,13 +213,12 @@ def _placeholders(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
 def _replay(
     module: torch.fx.GraphModule,
     entries: Sequence[Placeholder],
-    phase: Phase,
+    sites: Mapping[torch.fx.Node, Site],
     on_violation: OnViolation,
-    owner: str = "",
 ) -> _Replayed:
     mode = torch_seam.new_fake_mode()
     tape = Tape(fake_mode=mode, on_violation=on_violation)
-    tracker = tape.tracker = _NodeTracker(_sites(module, phase, owner))
+    tracker = tape.tracker = _NodeTracker(sites)
     arguments: list[Any] = []
     declared: dict[int, str] = {}  # placeholder number -> value name
     bound: dict[str, torch.Tensor] = {}
@@ -223,7 +234,7 @@ def _replay(
                 if entry.bound is not None:
                     bound[declared[index]] = entry.bound
         arguments.append(argument)
-    with torch_seam.without_vendor_kernels(), mode, tape:
+    with torch_seam.as_eager(), torch_seam.without_vendor_kernels(), mode, tape:
         returned = _Interpreter(module, tracker).run(*arguments)
     flat, out_spec = pytree.tree_flatten(returned)
     results: list[Value] = []
@@ -237,7 +248,7 @@ def _replay(
         else:
             leaves.append(("constant", leaf))
     for recorded in tape.memory.inputs:
-        if recorded.kind == "constant" and recorded.value.name not in bound:
+        if recorded.value.name not in declared.values():  # met on the way: the program owns it
             bound[recorded.value.name] = recorded.tensor
     values = tuple(declared.get(index) for index in range(len(entries)))
     recorded_graph = tape.graph("", [])
@@ -321,6 +332,8 @@ class _Interpreter(torch.fx.Interpreter):
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = torch_seam.higher_order_name(target)
         if name is None:
+            if target is torch.ops.aten._native_batch_norm_legit_no_training.default:  # as PyTorch's tracing has it
+                target, args = torch.ops.aten.native_batch_norm.default, (*args[:5], False, *args[5:])
             return super().call_function(target, args, kwargs)
         region = _REGIONS.get(name)
         if region is not None:
@@ -357,11 +370,13 @@ _REGIONS: dict[str, Callable[..., tuple[AbstractContextManager[Any], Any, Any]]]
 }
 
 
-def _sites(module: torch.fx.GraphModule, phase: Phase, owner: str) -> dict[torch.fx.Node, Site]:
+def _sites(
+    module: torch.fx.GraphModule, phase: Phase, owner: str = "", forward_places: fx_sites.Places | None = None
+) -> dict[torch.fx.Node, Site]:
     """The Site of each call in the graph and in the graphs of its regions; module paths are relative to `owner`."""
     nodes = list(_calls(module))
     calls = [fx_sites.call_of(node.meta, _op(node), node, phase, owner) for node in nodes]
-    return dict(zip(nodes, fx_sites.locate(calls), strict=True))
+    return dict(zip(nodes, fx_sites.locate(calls, forward_places), strict=True))
 
 
 def _calls(module: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:

@@ -14,7 +14,7 @@ import functools
 import linecache
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from types import CodeType, TracebackType
 from typing import Any
@@ -258,11 +258,19 @@ def call_of(meta: Mapping[str, Any], op: str, identity: object, phase: Phase, ow
     """
     text = meta.get("stack_trace") or meta.get("fwd_stack_trace") or ""
     every, own = frames(text), user_frames(text)
-    torch_function = meta.get("torch_fn")
-    name = torch_function[1] if torch_function else op.split(".")[1]
     stack = meta.get("nn_module_stack") or meta.get("fwd_nn_module_stack") or {}
-    if torch_function:
-        identity = torch_function[0]
+    name = op.split(".")[1]
+    exported = meta.get("torch_fn")  # ("mul_1", "method_descriptor.mul")
+    compiled = meta.get("source_fn_stack") or meta.get("fwd_source_fn_stack")  # [..., ("mul_1", <function mul>)]
+    if exported:
+        identity, name = exported
+    elif compiled:
+        identity, function = compiled[-1]
+        name = function if isinstance(function, str) else getattr(function, "__name__", name)
+        if isinstance(function, type):  # a module of torch.nn, which the user's line calls by its own name
+            name = module_path(stack).rsplit(".", 1)[-1]
+        if own and own[-1].carets is None:  # Python leaves out marks under a whole line
+            own = (*own[:-1], replace(own[-1], carets=(0, len(linecache.getline(own[-1].file, own[-1].line).strip()))))
     inner = every[len(own)] if len(every) > len(own) else None
     if phase == "forward":
         if meta.get("autograd_backward"):
@@ -294,39 +302,47 @@ def _dotted(path: str) -> str:
     return re.sub(r"\.slice\(.*\)", "", path)
 
 
-def locate(calls: Iterable[Call]) -> Iterator[Site]:
-    """The Site of each Call, in order. Calls that follow each other on one line are looked at together."""
+Places = dict[tuple[Frame, object], Place | None]
+
+
+def locate(calls: Iterable[Call], forward: Places | None = None) -> Iterator[Site]:
+    """The Site of each Call, in order. Calls that follow each other on one line are looked at together.
+
+    `forward` keeps where the calls of a forward pass are, for the nodes of its backward pass.
+    """
+    known = {} if forward is None else forward
     for _, group in groupby(calls, key=lambda call: (call.frames, call.phase) if call.frames else None):
-        yield from _locate_group(list(group))
+        yield from _locate_group(list(group), known)
 
 
-def _locate_group(group: list[Call]) -> Iterator[Site]:
+def _locate_group(group: list[Call], forward: Places) -> Iterator[Site]:
     """Sites of consecutive calls with the same frames."""
     if not group[0].frames:
         yield from (Site(module=call.module, phase=call.phase) for call in group)
         return
     frame = group[0].frames[-1]
-    known = _line(frame.file, frame.line, frame.function)
+    line = _line(frame.file, frame.line, frame.function)
     order: dict[str, list[object]] = {}  # for each name, its distinct calls in order
     for call in group:
         identities = order.setdefault(_called(call), [])
         if _identity(call) not in identities:
             identities.append(_identity(call))
     for call in group:
-        name = _called(call)
-        if frame.carets is not None:
-            place = _marked(frame, known, name)
-        elif call.phase == "backward":
-            place = _only([p for p in known.places if name in p.names])
+        key = (frame, _identity(call))
+        if call.phase == "backward" and key in forward:
+            place = forward[key]
         else:
-            place = _counted(known, name, order[name].index(_identity(call)), len(order[name]))
+            counted = order[_called(call)]
+            index = None if call.phase == "backward" else counted.index(_identity(call))  # a backward pass runs back
+            place = _place(frame, line, _called(call), index, len(counted))
+            forward[key] = place
         yield Site(
             file=frame.file,
             line=frame.line,
             column=place.column if place else 0,
             end_line=place.end_line if place else frame.line,
             end_column=place.end_column if place else 0,
-            function=known.qualname,
+            function=line.qualname,
             module=call.module,
             phase=call.phase,
         )
@@ -346,32 +362,25 @@ def _identity(call: Call) -> object:
     return call.identity if call.inner is None else (call.module, call.inner)
 
 
-def _only(places: list[Place]) -> Place | None:
-    return places[0] if len(places) == 1 else None
-
-
-def _counted(known: _Line, name: str, index: int, count: int) -> Place | None:
-    """The `index`-th of `count` calls of `name`, where the line has as many places for it."""
-    fitting = [place for place in known.places if name in place.names]
-    if count != len(fitting) or (count > 1 and not known.straight):
+def _place(frame: Frame, line: _Line, name: str, index: int | None, count: int) -> Place | None:
+    """Where on its line the call is: number `index` (None: unknown) of `count` calls of `name` there."""
+    places = line.places
+    if frame.carets is not None:
+        text = linecache.getline(frame.file, frame.line).rstrip()
+        indent = len(text) - len(text.lstrip())
+        start, end = indent + frame.carets[0] + 1, indent + frame.carets[1] + 1
+        if end <= len(text):
+            return Place(frame.line, start, frame.line, end, frozenset())
+        # The marks reach the end of the line: the expression ends there, or on a later line, or torch.compile,
+        # which does not say where an expression ends, did not know.
+        places = tuple(place for place in places if place.column == start)
+        spans = {(place.end_line, place.end_column): place for place in places}
+        if len(spans) == 1:
+            return places[0]
+        fitting = [place for place in places if name in place.names]
+        if len(fitting) == 1:
+            return fitting[0]
+    fitting = [place for place in places if name in place.names]
+    if count != len(fitting) or (count > 1 and (index is None or not line.straight)):
         return None
-    return fitting[index]
-
-
-def _marked(frame: Frame, known: _Line, name: str) -> Place | None:
-    """The place under the traceback's carets. Where they reach the end of the line the expression may go on,
-    and the compiled source says where to."""
-    assert frame.carets is not None
-    text = linecache.getline(frame.file, frame.line).rstrip()
-    if not text:
-        return None
-    indent = len(text) - len(text.lstrip())
-    start, end = indent + frame.carets[0] + 1, indent + frame.carets[1] + 1
-    if end <= len(text):
-        return Place(frame.line, start, frame.line, end, frozenset())
-    fitting = [p for p in known.places if p.column == start and (p.end_line, p.end_column) >= (frame.line, end)]
-    named = [place for place in fitting if name in place.names]
-    spans = {(p.end_line, p.end_column): p for p in named or fitting}
-    if not spans:
-        return Place(frame.line, start, frame.line, end, frozenset())
-    return next(iter(spans.values())) if len(spans) == 1 else None
+    return fitting[index or 0]

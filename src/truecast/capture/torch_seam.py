@@ -158,7 +158,7 @@ def exact_stack_traces() -> Iterator[None]:
 
 @contextmanager
 def as_eager() -> Iterator[None]:
-    """Dispatches as outside of any tracing, where AOTAutograd has other modes and kernels in place while it compiles."""
+    """Dispatches as outside of any tracing: AOTAutograd has other modes and kernels in place while it compiles."""
     from torch._dispatch.python import no_python_dispatcher
 
     with _disable_current_modes(), no_python_dispatcher():
@@ -186,8 +186,10 @@ def _innermost_user_frame(tracer: Any, summary: traceback.StackSummary) -> trace
         return traceback.StackSummary()
     code = frame.f_code
     line, end_line, column, end_column = next(itertools.islice(code.co_positions(), frame.f_lasti // 2, None))
-    positions = {"end_lineno": end_line, "colno": column, "end_colno": end_column}
-    return traceback.StackSummary([traceback.FrameSummary(code.co_filename, line or 0, code.co_name, **positions)])
+    innermost = traceback.FrameSummary(
+        code.co_filename, line or 0, code.co_name, end_lineno=end_line, colno=column, end_colno=end_column
+    )
+    return traceback.StackSummary([innermost])
 
 
 def placeholder_source(node: torch.fx.Node) -> str:
