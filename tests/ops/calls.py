@@ -276,6 +276,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "_adaptive_avg_pool2d_backward.default": (n(1, 2, 2, 2), n(1, 2, 4, 4)),
     "_adaptive_avg_pool3d_backward.default": (n(1, 2, 2, 2, 2), n(1, 2, 4, 4, 4)),
     "adaptive_max_pool2d_backward.default": (n(1, 2, 2, 2), n(1, 2, 4, 4), i(1, 2, 2, 2)),
+    "glu_backward.default": (n(2, 2), n(2, 4), -1),
     "_unsafe_index.Tensor": (n(4, 3), [n(2)]),
     "scatter.reduce": (n(4, 3), 0, i(2, 3), n(2, 3), {"reduce": "add"}),
     "scatter.value_reduce": (n(4, 3), 0, n(2, 3), 1.5, {"reduce": "add"}),

@@ -29,10 +29,10 @@ ROWS = (
     *rows("hinge_embedding_loss cosine_embedding_loss margin_ranking_loss triplet_margin_loss", "composite"),
     *rows("multilabel_margin_loss ctc_loss cosine_similarity pairwise_distance pdist cdist", "composite"),
     # Activations and dropout.
-    *rows("glu glu_backward selu relu6 prelu log_sigmoid rrelu dropout feature_dropout", "composite"),
+    *rows("selu relu6 prelu log_sigmoid rrelu dropout feature_dropout", "composite"),
     *rows("alpha_dropout feature_alpha_dropout infinitely_differentiable_gelu_backward", "composite"),
     # Other names and compositions of elementwise operations.
-    *rows("ldexp absolute negative subtract multiply divide true_divide greater greater_equal less", "composite"),
+    *rows("absolute negative subtract multiply divide true_divide greater greater_equal less", "composite"),
     *rows("less_equal not_equal arctan2 float_power clip fix positive square isfinite isclose", "composite"),
     *rows("isreal arccos arccosh arcsin arcsinh arctan arctanh conj_physical __and__ __or__ __xor__", "composite"),
     *rows("__iand__ __ior__ __ixor__ special_digamma special_erf special_erfc special_erfinv", "composite"),
@@ -45,7 +45,7 @@ ROWS = (
     *rows("trapezoid trapz cumulative_trapezoid sum_to_size value_selecting_reduction_backward", "composite"),
     *rows("cumprod_backward cummaxmin_backward trace_backward", "composite"),
     # Shapes.
-    *rows("reshape reshape_as view_as flatten unflatten ravel contiguous narrow narrow_copy chunk", "composite"),
+    *rows("reshape reshape_as view_as flatten unflatten ravel contiguous narrow chunk", "composite"),
     *rows("unsafe_chunk tensor_split hsplit vsplit dsplit movedim moveaxis swapaxes swapdims", "composite"),
     *rows("broadcast_to broadcast_tensors expand_as adjoint mT mH matrix_H numpy_T real imag conj", "composite"),
     *rows("resolve_conj resolve_neg atleast_1d atleast_2d atleast_3d concat concatenate hstack", "composite"),

@@ -259,6 +259,10 @@ CONTRACTS: dict[str, tuple[Contract, ...]] = {
     ),
     "_prelu_kernel": (_found("self", "weight", follow="weight"),),
     "_prelu_kernel_backward": (_found("self", "grad_output", "weight"),),
+    "glu_backward": (
+        _one_of("self", _INEXACT, "result type Float can't be cast to the desired output type {self.scalar}"),
+        _found("self", "grad_output"),
+    ),
     "log_sigmoid_backward": (_found("self", "grad_output", "buffer"),),
     "_standard_gamma_grad": (_found("self", "output"),),
     "_dirichlet_grad": (_found("x", "alpha", "total"),),

@@ -13,7 +13,7 @@ from typing import Any
 from truecast import dtypes
 from truecast.dtypes import DType
 from truecast.graph import Node, Value
-from truecast.ops.operands import bound, forms, numeric_names, promoted_dtype
+from truecast.ops.operands import PROMOTING, bound, forms, numeric_names, promoted_dtype
 from truecast.ops.schema import schema
 from truecast.ops.table import Contract, Op
 
@@ -151,7 +151,7 @@ def _message(contract: Contract, arguments: Mapping[str, Any], found: DType, exp
 
 def _promotion(node: Node, op: Op, arguments: Mapping[str, Any]) -> Violation | None:
     """What the promotion itself refuses: dtypes that don't promote, and a result that its target can't hold."""
-    if op.promotion not in ("promote", "int_to_float", "promote_to_bool"):
+    if op.promotion not in PROMOTING:
         return None
     operands = list(forms(arguments, numeric_names(node, op)))
     try:

@@ -14,7 +14,7 @@ ROWS = (
     *rows("div", "elementwise", "int_to_float", numeric="self other"),
     *rows("pow", "elementwise", "promote", numeric="self exponent"),
     *rows("gcd lcm", "elementwise", "promote"),
-    *rows("atan2 copysign xlogy special_xlog1py special_zeta", "elementwise", "int_to_float"),
+    *rows("atan2 ldexp copysign xlogy special_xlog1py special_zeta", "elementwise", "int_to_float"),
     *rows("logaddexp logaddexp2 igamma igammac", "elementwise", "promote"),
     # Arithmetic of three operands.
     *rows("addcmul addcdiv", "elementwise", "promote", numeric="self tensor1 tensor2 value"),

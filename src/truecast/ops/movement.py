@@ -16,7 +16,7 @@ ROWS = (
     *rows(
         "view_copy unsqueeze_copy squeeze_copy t_copy transpose_copy permute_copy expand_copy alias_copy", "movement"
     ),
-    *rows("detach_copy slice_copy select_copy diagonal_copy unfold_copy as_strided_copy", "movement"),
+    *rows("detach_copy slice_copy narrow_copy select_copy diagonal_copy unfold_copy as_strided_copy", "movement"),
     *rows("split_copy split_with_sizes_copy unbind_copy _reshape_alias_copy _conj_copy", "movement"),
     *rows("view_copy.dtype", "cast"),
     *rows("view_as_real_copy", "movement", returns="real"),

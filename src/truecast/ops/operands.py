@@ -13,6 +13,8 @@ from truecast.ops.table import RETURN_DTYPES, Op
 
 # Multipliers (add's alpha, addmm's beta, addcmul's value): cast to the compute dtype, but they never promote.
 _MULTIPLIERS = frozenset(("alpha", "beta", "value"))
+# Promotions in which Python scalars take part.
+PROMOTING = frozenset(("promote", "int_to_float", "promote_to_bool"))
 _FIXED = frozenset(("bool", "int32", "int64", "uint8"))
 
 
@@ -57,7 +59,7 @@ def _promoted(node: Node, op: Op, arguments: Mapping[str, Any], default: DType) 
     if isinstance(explicit, DType) and op.kind != "cast":
         return explicit
     operands = list(forms(arguments, numeric_names(node, op)))
-    if op.promotion not in ("promote", "int_to_float", "promote_to_bool"):
+    if op.promotion not in PROMOTING:
         operands = [o for o in operands if o[1] != "scalar"] or operands
     if not operands:
         return next((v.dtype for v in node.outputs if v is not None), default)

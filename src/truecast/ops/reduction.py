@@ -17,7 +17,7 @@ ROWS = (
         numeric="self",
         returns="real result",
     ),
-    *rows("norm", "reduction", "complex_to_real", numeric="self", accumulates="the p-th powers along dim"),
+    *rows("norm native_norm", "reduction", "complex_to_real", numeric="self", accumulates="the p-th powers along dim"),
     *rows(
         "linalg_vector_norm", "reduction", "complex_to_real", numeric="self", accumulates="the p-th powers along dim"
     ),
@@ -45,7 +45,10 @@ ROWS = (
     *rows("bincount", "reduction", numeric="weights", accumulates="the weights of a bin", returns="counts"),
     *rows("cumsum", "scan", "sum", accumulates="the elements before, along dim"),
     *rows("cumprod", "scan", "sum", accumulates="the product of the elements before, along dim"),
-    *rows("logcumsumexp", "scan", accumulates="the exponentials before, along dim"),
+    *rows("logcumsumexp _logcumsumexp", "scan", accumulates="the exponentials before, along dim"),
     *rows("cummax cummin", "scan", returns="result int64"),
     *rows("equal", "query"),
+    *rows("_is_all_true _is_any_true", "reduction", returns="bool"),
+    # Pairs along a dim, not broadcast operands: (a, b) to a * sigmoid(b).
+    *rows("glu glu_backward", "reduction"),
 )
