@@ -163,3 +163,49 @@ def test_sums_at_duplicate_positions(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", (*FLOATS, torch.int64, torch.int32), ids=str)
 def test_reductions_at_duplicate_positions(dtype: torch.dtype) -> None:
     compare_all(reductions(dtype), ulps=4)
+
+
+def embedding_gradients(dtype: torch.dtype) -> list[Call]:
+    grad = values(2, 3, 4, dtype=dtype)
+    indices = torch.tensor([[3, 0, 3], [3, 1, 1]])
+    return [
+        call("aten.embedding_dense_backward.default", grad, indices, 5, padding, scale)
+        for padding in (-1, 1)
+        for scale in (False, True)
+    ]
+
+
+def bags(dtype: torch.dtype, offsets: list[int], include_last: bool) -> list[Call]:
+    """Forward and backward for each mode; what the backward gets is what the forward gives.
+
+    Only the greatest index repeats: for scale_grad_by_freq, eager on the CPU takes the i-th unique index's count
+    from the i-th sorted position, which is another index's as soon as one before it repeats.
+    """
+    weight = values(5, 4, dtype=dtype)
+    indices = torch.tensor([1, 2, 3, 0, 4, 4])
+    starts = torch.tensor(offsets)
+    sample_weights = values(6, dtype=dtype)
+    calls = []
+    for mode, samples, padding in ((0, None, -1), (0, sample_weights, 3), (1, None, -1), (1, None, 3), (2, None, 3)):
+        arguments = (weight, indices, starts, False, mode, False, samples, include_last, padding)
+        calls.append(call("aten._embedding_bag.default", *arguments))
+        result, bag, size, largest = torch.ops.aten._embedding_bag.default(*arguments)
+        grad = values(*result.shape, dtype=dtype)
+        begins = starts[:-1] if include_last else starts
+        for scale in (False, True) if mode != 2 else (False,):
+            backward = (grad, indices, begins, bag, size, largest, 5, scale, mode, False, samples, padding)
+            calls.append(call("aten._embedding_bag_backward.default", *backward))
+        if samples is not None:
+            operands = (grad, weight, indices, begins, bag, mode, padding)
+            calls.append(call("aten._embedding_bag_per_sample_weights_backward.default", *operands))
+    return calls
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16), ids=str)
+def test_embedding_gradients(dtype: torch.dtype) -> None:
+    compare_all(embedding_gradients(dtype), ulps=2)
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16), ids=str)
+def test_bags_of_embeddings(dtype: torch.dtype) -> None:
+    compare_all([*bags(dtype, [0, 2, 2, 5], False), *bags(dtype, [0, 2, 6], True)], ulps=4)

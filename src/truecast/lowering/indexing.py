@@ -100,11 +100,6 @@ def rows(self: Array, axis: int, index: Array) -> Array:
     return self.at[place].get(mode="fill", wrap_negative_indices=False)
 
 
-@lowers("embedding")
-def embedding(ctx: Context, weight: Array, indices: Array, **_: Any) -> Array:
-    return rows(weight, 0, indices)
-
-
 @lowers("gather")
 def gather(ctx: Context, self: Array, dim: int, index: Array, **_: Any) -> Array:
     if 0 in ctx.shape:

@@ -1,4 +1,4 @@
-"""Writing at positions that are data: index_put, scatter and their reductions, gradients of embeddings.
+"""Writing at positions that are data: index_put, scatter and their reductions.
 
 Where a row accumulates, duplicates are summed in the accumulate dtype (law N4) and rounded once. Where the last
 write wins, XLA writes in the order of the positions, as PyTorch does on the CPU. Positions out of bounds are
@@ -66,7 +66,7 @@ def _along(index: Array, axis: int) -> Writer:
     return write
 
 
-def _at(place: tuple[Any, ...], wrap: bool) -> Writer:
+def at_positions(place: tuple[Any, ...], wrap: bool) -> Writer:
     """Writes at base[place], which broadcasts as PyTorch's indexing does; `wrap`: negatives count from the end."""
 
     def write(base: Array, updates: Array, how: str) -> Array:
@@ -164,7 +164,7 @@ def _slices(self: Array, dim: int, index: Array, source: Array, wrap: bool = Fal
     axis = axis_of(dim, self.ndim)
     index = lax.reshape(index, (index.size,))
     source = lax.reshape(source, (*base.shape[:axis], index.size, *base.shape[axis + 1 :])) if source.ndim else source
-    return base, source, _at((slice(None),) * axis + (index,), wrap)
+    return base, source, at_positions((slice(None),) * axis + (index,), wrap)
 
 
 @lowers("index_add")
@@ -206,7 +206,7 @@ def index_put(
     values = ctx.stored(values, self)
     if any(is_mask(i) for i in indices):
         return _put_where(ctx, self, indices, values, accumulate)
-    write = _at(positions(indices), wrap=True)
+    write = at_positions(positions(indices), wrap=True)
     return _reduced(ctx, self, values, "sum", write) if accumulate else write(self, values, "set")
 
 
@@ -244,33 +244,12 @@ def unsafe_masked_index_put_accumulate(
     if 0 in self.shape:
         return self
     kept = lax.select(jnp.broadcast_to(truth(mask), values.shape), values, zeros(values.shape, values))
-    return _reduced(ctx, self, kept, "sum", _at(positions(clamped(self, indices)), wrap=True))
+    return _reduced(ctx, self, kept, "sum", at_positions(positions(clamped(self, indices)), wrap=True))
 
 
 @lowers("put")
 def put(ctx: Context, self: Array, index: Array, source: Array, accumulate: bool) -> Array:
     flat, source = lax.reshape(self, (self.size,)), lax.reshape(ctx.stored(source, self), index.shape)
-    write = _at((index,), wrap=True)
+    write = at_positions((index,), wrap=True)
     result = _reduced(ctx, flat, source, "sum", write) if accumulate else write(flat, source, "set")
     return lax.reshape(result, self.shape)
-
-
-# ---------------------------------------------------------------------------------------------------------- embeddings
-
-
-@lowers("embedding_dense_backward")
-def embedding_dense_backward(
-    ctx: Context, grad_output: Array, indices: Array, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
-) -> Array:
-    width = grad_output.shape[-1]
-    index = lax.reshape(indices, (indices.size,))
-    grad = ctx.accumulated(lax.reshape(grad_output, (indices.size, width)))
-    if scale_grad_by_freq:
-        ones = lax.full((indices.size,), 1, grad.dtype)
-        counts = lax.full((num_weights,), 0, grad.dtype).at[index].add(ones, mode="drop", wrap_negative_indices=False)
-        grad = lax.div(grad, lax.broadcast_in_dim(rows(counts, 0, index), grad.shape, (0,)))
-    if padding_idx >= 0:  # a position past the end is dropped
-        padding = lax.eq(index, lax.full_like(index, padding_idx))
-        index = lax.select(padding, lax.full_like(index, num_weights), index)
-    base = lax.full((num_weights, width), 0, grad.dtype)
-    return _at((index,), wrap=False)(base, grad, "sum")

@@ -1,8 +1,8 @@
 """Movement: views, joins and rearrangements. No arithmetic, so every result is exact in any dtype.
 
 A Graph is functional: a view is a new value and `self` is contiguous in its logical order, which is what
-as_strided and view.dtype count on. Writing through a view is one of the *_scatter operations. Padding, windows
-and pixel shuffles stand in windows.py.
+as_strided and view.dtype count on. Writing through a view stands in view_writes.py; padding, windows and pixel
+shuffles in windows.py.
 """
 
 from __future__ import annotations
@@ -182,11 +182,11 @@ def place_diagonal(piece: Array, shape: Sequence[int], offset: int, dim1: int, d
     length, start = _diagonal(rows, columns, offset)
     if length == 0:
         return zeros(shape, piece)
-    flat = _spread(piece, len(lead), rows * columns, start, columns + 1)
+    flat = spread(piece, len(lead), rows * columns, start, columns + 1)
     return jnp.moveaxis(lax.reshape(flat, (*lead, rows, columns)), (-2, -1), (first, second))
 
 
-def _spread(piece: Array, axis: int, extent: int, start: int, step: int) -> Array:
+def spread(piece: Array, axis: int, extent: int, start: int, step: int) -> Array:
     """Zeros, `extent` long along `axis`, with `piece` at start, start + step, ..."""
     length = piece.shape[axis]
     if length == 0:
@@ -208,7 +208,7 @@ def as_strided(
     offset = storage_offset or 0
     if math.prod(size) == 0:
         return zeros(size, self)
-    _check_extent(ctx, self, size, stride, offset)
+    check_extent(ctx, self, size, stride, offset)
     flat = lax.reshape(self, (self.size,))
     moving = sorted((i for i in range(len(size)) if size[i] > 1 and stride[i] != 0), key=lambda i: -stride[i])
     extents = [size[i] for i in moving]
@@ -229,7 +229,7 @@ def flat_positions(size: Sequence[int], stride: Sequence[int], offset: int) -> A
     return total
 
 
-def _check_extent(ctx: Context, self: Array, size: Sequence[int], stride: Sequence[int], offset: int) -> None:
+def check_extent(ctx: Context, self: Array, size: Sequence[int], stride: Sequence[int], offset: int) -> None:
     last = offset + sum((extent - 1) * step for extent, step in zip(size, stride, strict=True))
     if last >= self.size:
         ctx.unsupported(
@@ -246,6 +246,22 @@ def cat(ctx: Context, tensors: Sequence[Array], dim: int) -> Array:
     rank = len(ctx.shape)
     kept = [x for x in tensors if x.ndim == rank]  # PyTorch skips 1-dim empty tensors whatever the rank
     return lax.concatenate(kept, axis_of(dim, rank)) if kept else zeros(ctx.shape, tensors[0])
+
+
+@lowers("_chunk_cat")
+def chunk_cat(ctx: Context, tensors: Sequence[Array], dim: int, num_chunks: int) -> Array:
+    """Each tensor cut into `num_chunks` rows along `dim`, the last one filled up with zeros; the rows side by side."""
+    lead = ctx.shape[:dim]
+    columns = []
+    for x in tensors:
+        length = -(-x.shape[dim] // num_chunks)
+        filled = lax.pad(
+            x,
+            lax.full((), 0, x.dtype),
+            [(0, num_chunks * length - x.shape[dim] if i == dim else 0, 0) for i in range(x.ndim)],
+        )
+        columns.append(lax.reshape(filled, (*lead, num_chunks, length * math.prod(x.shape[dim + 1 :]))))
+    return lax.concatenate(columns, dim + 1)
 
 
 @lowers("stack")
@@ -333,73 +349,3 @@ def triangle(ctx: Context, self: Array, diagonal: int) -> Array:
     edge = lax.add(row, lax.full_like(row, max(min(diagonal, 2**30), -(2**30))))
     keep = lax.le(column, edge) if ctx.node.op.startswith("aten.tril") else lax.ge(column, edge)
     return lax.select(keep, self, zeros(self.shape, self))
-
-
-# ------------------------------------------------------------------------- writing through a view, and its backward
-
-
-def _overwritten(self: Array, placed: Array, where_placed: Array) -> Array:
-    return lax.select(where_placed, placed, self)
-
-
-def _ones(x: Array) -> Array:
-    return lax.full(x.shape, True, jnp.bool_)
-
-
-@lowers("slice_scatter")
-def slice_scatter(
-    ctx: Context, self: Array, src: Array, dim: int, start: int | None, end: int | None, step: int
-) -> Array:
-    axis = axis_of(dim, self.ndim)
-    first, _ = bounds(start, end, self.shape[axis])
-    src = ctx.stored(src, self)
-    if step == 1:
-        return lax.dynamic_update_slice(self, src, [first if i == axis else 0 for i in range(self.ndim)])
-    return _overwritten(self, *(_spread(x, axis, self.shape[axis], first, step) for x in (src, _ones(src))))
-
-
-@lowers("select_scatter")
-def select_scatter(ctx: Context, self: Array, src: Array, dim: int, index: int) -> Array:
-    axis = axis_of(dim, self.ndim)
-    src = lax.expand_dims(ctx.stored(src, self), (axis,))
-    first = index % self.shape[axis]
-    return lax.dynamic_update_slice(self, src, [first if i == axis else 0 for i in range(self.ndim)])
-
-
-@lowers("diagonal_scatter")
-def diagonal_scatter(ctx: Context, self: Array, src: Array, offset: int, dim1: int, dim2: int) -> Array:
-    src = ctx.stored(src, self)
-    return _overwritten(self, *(place_diagonal(x, self.shape, offset, dim1, dim2) for x in (src, _ones(src))))
-
-
-@lowers("as_strided_scatter")
-def as_strided_scatter(
-    ctx: Context, self: Array, src: Array, size: Sequence[int], stride: Sequence[int], storage_offset: int | None
-) -> Array:
-    if math.prod(size) == 0:
-        return self
-    _check_extent(ctx, self, size, stride, storage_offset or 0)
-    positions = flat_positions(size, stride, storage_offset or 0)
-    flat = lax.reshape(self, (self.size,)).at[positions].set(ctx.stored(src, self), mode="promise_in_bounds")
-    return lax.reshape(flat, self.shape)
-
-
-@lowers("slice_backward")
-def slice_backward(
-    ctx: Context, grad_output: Array, input_sizes: Sequence[int], dim: int, start: int, end: int, step: int
-) -> Array:
-    axis = axis_of(dim, len(input_sizes))
-    return _spread(grad_output, axis, input_sizes[axis], bounds(start, end, input_sizes[axis])[0], step)
-
-
-@lowers("select_backward")
-def select_backward(ctx: Context, grad_output: Array, input_sizes: Sequence[int], dim: int, index: int) -> Array:
-    axis = axis_of(dim, len(input_sizes))
-    return _spread(lax.expand_dims(grad_output, (axis,)), axis, input_sizes[axis], index % input_sizes[axis], 1)
-
-
-@lowers("diagonal_backward")
-def diagonal_backward(
-    ctx: Context, grad_output: Array, input_sizes: Sequence[int], offset: int, dim1: int, dim2: int
-) -> Array:
-    return place_diagonal(grad_output, input_sizes, offset, dim1, dim2)
