@@ -19,6 +19,9 @@ from truecast.dtypes import DType
 from truecast.graph import Argument, Graph, Node, Output, Token, Value, map_values
 from truecast.ops.schema import overload, schema
 
+# No operation on one tensor does the same: `scalars` is a tensor of numbers, or the sum has no name of its own.
+_RAW = frozenset(f"aten._foreach_{name}" for name in ("addcmul.Tensor", "addcdiv.Tensor", "powsum.Scalar"))
+
 
 @functools.cache
 def definition_of(op: str) -> Callable[..., Any] | None:
@@ -27,7 +30,7 @@ def definition_of(op: str) -> Callable[..., Any] | None:
     if row is not None and row.kind != "composite":
         return None
     func = overload(op)
-    if op.startswith("aten._foreach_"):
+    if op.startswith("aten._foreach_") and op not in _RAW:
         return functools.partial(_each, op)
     table = torch_seam.core_decompositions()
     if func in table and not torch_seam.decides_precision(table[func]):
@@ -51,17 +54,30 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
 
 
 def _each(op: str, *args: Any, **kwargs: Any) -> list[torch.Tensor]:
-    """A `_foreach_` operation, tensor by tensor."""
-    name = op.split(".")[1].removeprefix("_foreach_")
-    function = getattr(torch.ops.aten, _NAMED_OTHERWISE.get(name, name))
-    lists = [a for a in args if isinstance(a, list | tuple)]
+    """A `_foreach_` operation, tensor by tensor: lists give one element each, everything else is shared."""
+    name, variant = op.removeprefix("aten._foreach_").split(".")
+    function = getattr(torch.ops.aten, _OTHER_NAMES.get(f"{name}.{variant}", _OTHER_NAMES.get(name, name)))
+    parameters = schema(op).parameters
+    given = {**{p.name: a for p, a in zip(parameters, args, strict=False)}, **kwargs}
+    count = next(len(given[p.name]) for p in parameters if p.cls == "tensor_list")
     results = []
-    for index in range(len(lists[0])):
-        results.append(function(*(a[index] if isinstance(a, list | tuple) else a for a in args), **kwargs))
+    for index in range(count):
+        mine = {k: a[index] if isinstance(a, list | tuple) else a for k, a in given.items()}
+        named = {"value": mine.pop("scalars")} if "addc" in name and "scalars" in mine else {}
+        named |= {k: mine.pop(k) for k in ("alpha", "value", "dtype") if k in mine}
+        results.append(function(*mine.values(), **named))
     return results
 
 
-_NAMED_OTHERWISE = {"norm": "linalg_vector_norm", "zero": "zeros_like"}
+# What the elements of a `_foreach_` operation are called, where not by its own name.
+_OTHER_NAMES = {
+    "norm": "linalg_vector_norm",
+    "zero": "zeros_like",
+    "maximum.Scalar": "clamp_min",
+    "minimum.Scalar": "clamp_max",
+    "maximum.ScalarList": "clamp_min",
+    "minimum.ScalarList": "clamp_max",
+}
 
 
 def expand(graph: Graph) -> Graph:

@@ -97,6 +97,8 @@ def recording(*, on_violation: OnViolation = "raise") -> Iterator[Recording]:
     try:
         with tape.tracker, tape:
             yield record
+    except TruecastError as error:
+        raise _placed(error, tape)  # noqa: B904  (the same error)
     finally:
         record._end()
 
@@ -134,8 +136,8 @@ def _run(
             scope.enter_context(tape.tracker)
             scope.enter_context(tape)
             return program(*args, **kwargs)
-    except TruecastError:
-        raise
+    except TruecastError as error:
+        raise _placed(error, tape)  # noqa: B904  (the same error)
     except torch_seam.data_dependence() as error:
         raise CaptureError(
             f"{name} asks for the contents of a tensor",
@@ -144,7 +146,7 @@ def _run(
             why="it is recorded without data, so that one Graph serves all inputs; a branch, a Python number or "
             "a shape that depends on the data has no place in it",
             help="choose with torch.where, keep the number as a tensor, or mask to a fixed shape; "
-            "for an optimizer's step count, capturable=True",
+            "for an optimizer's step count, fused=True (or capturable=True)",
         ) from error
     except torch_seam.unsupported_by_fake_tensors() as error:
         raise CaptureError(
@@ -154,6 +156,13 @@ def _run(
             why="an operation has no shape function in PyTorch",
             help="register one (torch.library.register_fake), or record with real tensors (fake=False)",
         ) from error
+
+
+def _placed(error: TruecastError, tape: Tape) -> TruecastError:
+    """`error` with the place of the operation being recorded, if it has none."""
+    if error.where is None:
+        error.where = tape.site
+    return error
 
 
 @contextmanager

@@ -43,6 +43,8 @@ class Tape(torch_seam.TorchDispatchMode):
     which neither a module owns nor the caller declared.
     """
 
+    supports_higher_order_operators = True  # to refuse them in truecast's words
+
     def __init__(
         self,
         *,
