@@ -59,19 +59,24 @@ class Site:
 UNKNOWN = Site()
 
 
-@functools.lru_cache(maxsize=65536)
 def resolve(code: CodeType, offset: int, module: str = "", phase: Phase = "forward") -> Site:
     """The Site of the instruction at byte `offset` (`frame.f_lasti`) of `code`."""
+    return _resolve(code.co_filename, code, offset, module, phase)
+
+
+@functools.lru_cache(maxsize=65536)
+def _resolve(file: str, code: CodeType, offset: int, module: str, phase: Phase) -> Site:
+    """`file` is in the key: two code objects that differ in nothing else are equal to Python."""
     positions = next(itertools.islice(code.co_positions(), max(offset, 0) // 2, None), (None, None, None, None))
     line, end_line, column, end_column = positions
     line = line or code.co_firstlineno
     end_line = end_line or line
     return Site(
-        file=code.co_filename,
+        file=file,
         line=line,
-        column=_character(code.co_filename, line, column),
+        column=_character(file, line, column),
         end_line=end_line,
-        end_column=_character(code.co_filename, end_line, end_column),
+        end_column=_character(file, end_line, end_column),
         function=code.co_qualname,
         module=module,
         phase=phase,
