@@ -217,7 +217,7 @@ def test_the_list_of_arguments_is_emptied_so_that_activations_are_freed() -> Non
     [
         ("L['self']._modules['net']._modules['0']._parameters['weight']", ("parameter", "net.0.weight")),
         ("L['self']._buffers['mean']", ("buffer", "mean")),
-        ("L['model']._modules['fc']._parameters['bias']", ("parameter", "model.fc.bias")),
+        ("L['model']._modules['fc']._parameters['bias']", ("parameter", "fc.bias")),
         ("L['batch']['tokens'][0]", ("input", "batch.tokens.0")),
         ("G['scale']", ("input", "scale")),
         ("L['x']", ("input", "x")),

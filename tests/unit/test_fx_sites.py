@@ -164,6 +164,7 @@ def test_without_a_traceback_the_module_is_all_there_is() -> None:
         (["L['self'].layers[0]", "L['self'].layers[0].mlp"], "layers.0.mlp"),
         (["L['self']._modules['net']._modules['0']"], "net.0"),
         (["L['model']"], ""),
+        (["L['owner'].model", "L['owner'].model.fc"], "model.fc"),
         (["G['model']", "G['model'].fc"], "fc"),
     ],
 )

@@ -81,11 +81,13 @@ def _placeholders(part: torch.fx.GraphModule, roles: Sequence[tuple[InputKind, s
 
 
 def _role(source: str) -> tuple[InputKind, str]:
-    """Kind and path from how torch.compile reaches an input: L['self']._modules['fc']._parameters['weight']."""
+    """Kind and path from how torch.compile reaches an input: L['self']._modules['fc']._parameters['weight'] is the
+    parameter fc.weight of the module that the compiled function knows as `self`."""
     kind: InputKind = "input"
     if "._parameters[" in source:
         kind = "parameter"
     elif "._buffers[" in source:
         kind = "buffer"
-    path = re.sub(r"\._(?:modules|parameters|buffers)\b", "", re.sub(r"^[LG]\['(?:self'\])?", "", source))
+    variable = r"^[LG]\['\w+'\]" if "._modules[" in source or kind != "input" else r"^[LG]\['"
+    path = re.sub(r"\._(?:modules|parameters|buffers)\b", "", re.sub(variable, "", source))
     return kind, re.sub(r"[\[\]'\"]+", ".", path).replace("..", ".").strip(".")

@@ -289,8 +289,8 @@ def module_path(stack: Mapping[str, Any]) -> str:
     if not paths:
         return ""
     path, root = _dotted(paths[-1]), _dotted(paths[0])
-    if paths[0].startswith("L['self']"):  # torch.compile: the compiled method's own object is the root
-        return path.removeprefix("self").removeprefix(".")
+    if paths[0].startswith(("L[", "G[")):  # torch.compile: a variable of the compiled function holds the root
+        return path.partition(".")[2]
     return path if root == "" else path.removeprefix(root).removeprefix(".")
 
 
