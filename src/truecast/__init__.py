@@ -8,20 +8,21 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from truecast import numerics as numerics  # callable: `with truecast.numerics("neuron"): ...`
-
 if TYPE_CHECKING:
-    from truecast.api import capture, load, lower, plan
+    from truecast.api import load, lower, plan
+    from truecast.capture.call import capture
     from truecast.numerics.numerics import Numerics
-    from truecast.numerics.scope import set_numerics
+    from truecast.numerics.scope import numerics, set_numerics
 
 __version__ = "0.1.0"
 
+# Where each name lives. "capture" and "numerics" are packages that can be called (callable_package.py).
 _HOMES = {
     "Numerics": "truecast.numerics.numerics",
-    "capture": "truecast.api",
+    "capture": "truecast.capture",
     "load": "truecast.api",
     "lower": "truecast.api",
+    "numerics": "truecast.numerics",
     "plan": "truecast.api",
     "set_numerics": "truecast.numerics.scope",
 }
@@ -33,7 +34,8 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'truecast' has no attribute {name!r}")
-    value = getattr(importlib.import_module(home), name)
+    module = importlib.import_module(home)
+    value = module if home == f"truecast.{name}" else getattr(module, name)
     globals()[name] = value
     return value
 

@@ -9,6 +9,7 @@ from typing import Any
 from torch.utils import _pytree as pytree
 
 from truecast.capture import dynamo, recorder
+from truecast.capture.call import capture
 from truecast.capture.captured import Captured
 from truecast.errors import UsageError
 from truecast.graph import Graph
@@ -21,14 +22,6 @@ from truecast.runtime import archive
 from truecast.runtime.backend import runtime
 
 __all__ = ["capture", "dynamo_backend", "load", "lower", "plan"]
-
-
-def capture(program: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
-    """What a function or nn.Module does when called so: a Graph of ATen operations.
-
-    Works on fake tensors too. Raises CaptureError for what has no graph.
-    """
-    return recorder.trace(program, args, kwargs).graph
 
 
 def plan(graph: Graph, numerics: Policy | None = None) -> Plan:

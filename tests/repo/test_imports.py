@@ -24,10 +24,11 @@ ALLOWED: dict[str, set[str]] = {
     "cli": {"leaf", "graph", "ops", "numerics", "capture", "lowering", "runtime", "diagnose", "report", "api"},
     "diagnose": {"leaf", "graph", "ops", "numerics"},
     "report": {"leaf", "graph", "ops", "numerics", "diagnose"},
-    "public": {"api"},
+    "public": {"api", "capture", "numerics"},
 }
 STAGE_OF_FILE = {
     "__init__": "public",
+    "callable_package": "leaf",
     "dtypes": "leaf",
     "errors": "leaf",
     "settings": "leaf",

@@ -21,6 +21,7 @@ from truecast.lowering import emit
 from truecast.lowering import rules as _rules  # noqa: F401  (registers every rule)
 from truecast.lowering.calling import Calling
 from truecast.lowering.fingerprint import fingerprint
+from truecast.lowering.instructions import Instruction, instructions
 from truecast.numerics.plan import Plan
 
 # The kinds of device a program can be lowered for: jax's platform names, which PJRT plug-ins register.
@@ -103,6 +104,11 @@ class Program:
             if node is not None:
                 return node
         return None
+
+    @functools.cached_property
+    def instructions(self) -> tuple[Instruction, ...]:
+        """Every StableHLO instruction, in order, with the nodes it computes."""
+        return instructions(self.lower().compiler_ir("stablehlo"), self.node_of)
 
     @functools.cached_property
     def _scopes(self) -> dict[str, Node]:

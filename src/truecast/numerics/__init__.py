@@ -1,27 +1,8 @@
 """Graph + Numerics -> Plan: the policy, its presets, and which one is in force.
 
-The package is callable, so that `truecast.numerics` is both this package and the public scope of the same
-name: `with truecast.numerics("neuron"): ...`.
+Callable: `with truecast.numerics("neuron"): ...` makes a policy hold within a block (scope.py).
 """
 
-from __future__ import annotations
+from truecast.callable_package import make_callable
 
-import sys
-from contextlib import AbstractContextManager
-from types import ModuleType
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from truecast.numerics.numerics import Numerics
-    from truecast.numerics.scope import Policy
-
-
-class _CallablePackage(ModuleType):
-    def __call__(self, named: Policy) -> AbstractContextManager[Numerics]:
-        """Makes a policy (a preset's name, a TOML file's path, a Numerics) hold within a `with` block."""
-        from truecast.numerics.scope import numerics
-
-        return numerics(named)
-
-
-sys.modules[__name__].__class__ = _CallablePackage
+make_callable(__name__, "truecast.numerics.scope", "numerics")

@@ -14,8 +14,10 @@ import contextlib
 import hashlib
 import json
 import os
+import struct
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from os import PathLike
 from pathlib import Path
@@ -37,6 +39,11 @@ from truecast.numerics.plan import resolve
 
 FORMAT = 1
 _MANIFEST = "manifest.json"
+# What zipfile and json raise for bytes that were never, or are no longer, an archive of ours.
+_UNREADABLE = (
+    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError),
+    *(ValueError, KeyError, TypeError, OverflowError),
+)
 _LITERALS = (bool, int, float, str, type(None))
 
 
@@ -103,7 +110,7 @@ def _read(path: Path) -> dict[str, bytes]:
         listed, version, target = manifest["members"], manifest["format"], manifest["target"]
     except OSError as error:
         raise UsageError("can't load the program", where=path, why=error.strerror or str(error)) from error
-    except (zipfile.BadZipFile, EOFError, ValueError, KeyError, TypeError, NotImplementedError) as error:
+    except _UNREADABLE as error:
         raise _damaged(path, "it is no file that Program.save wrote, or not all of one") from error
     if version != FORMAT or target not in TARGETS:
         raise UsageError(

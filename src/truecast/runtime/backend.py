@@ -8,6 +8,7 @@ from os import PathLike
 from pathlib import Path
 
 from truecast import settings
+from truecast.errors import UsageError
 from truecast.lowering.program import Program
 from truecast.runtime import archive
 from truecast.runtime.cache import DiskCache
@@ -22,7 +23,11 @@ class Runtime:
     executables: Executables = field(repr=False)
 
     def compile(self, program: Program, donate: tuple[str, ...]) -> CompiledProgram:
-        return CompiledProgram(program, self.executables.get(program, donate))
+        names = [entry.value.name for entry in program.graph.inputs]
+        for name in donate:
+            if name not in names:
+                raise UsageError(f"there is no input {name!r} to donate", help=f"the inputs are {', '.join(names)}")
+        return CompiledProgram(program, self.executables.get(program, donate), donate)
 
     def optimized_hlo(self, program: Program) -> str:
         return self.executables.get(program).loaded.hlo

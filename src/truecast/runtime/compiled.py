@@ -40,7 +40,7 @@ class _Slot:
     """One graph input. leaf: its position among the call's leaves, -1 where the program owns the tensor.
 
     kept: what the device holds of a tensor that comes back call after call, None for nothing. seen: the tensor
-    of the last call; as it dies, what is kept of it goes too.
+    of the last call; as it dies, what is kept of it goes too. donated: the call uses the array up.
     """
 
     position: int
@@ -49,6 +49,7 @@ class _Slot:
     held: DType
     leaf: int
     tensor: Any
+    donated: bool
     kept: _Kept | None = None
     seen: weakref.ref[torch.Tensor] | None = None
 
@@ -73,11 +74,11 @@ class CompiledProgram:
     `executable` runs on device arrays directly.
     """
 
-    def __init__(self, program: Program, executable: Executable) -> None:
+    def __init__(self, program: Program, executable: Executable, donate: tuple[str, ...] = ()) -> None:
         self.program, self.executable, self.transfers = program, executable, Transfers()
         self._calling: Calling = program.calling
         self._execute = executable.loaded.execute
-        self._slots = self._make_slots()
+        self._slots = self._make_slots(donate)
         self._passed = [slot for slot in self._slots if slot.tensor is None]
         self._bound = [slot for slot in self._slots if slot.tensor is not None]
         self._seeded = program.is_seeded
@@ -120,7 +121,7 @@ class CompiledProgram:
             return None
         return to_torch(outputs[self._positions[index]], value.dtype, self.executable.client, self.transfers)
 
-    def _make_slots(self) -> list[_Slot]:
+    def _make_slots(self, donate: tuple[str, ...]) -> list[_Slot]:
         leaf_of = {name: i for i, name in enumerate(self._calling.arguments) if name is not None}
         slots = []
         for position, entry in enumerate(self.program.graph.inputs):
@@ -133,7 +134,8 @@ class CompiledProgram:
                 )
             leaf = -1 if tensor is not None else leaf_of[value.name]
             held = self.program.held(value)
-            slots.append(_Slot(position, entry, dtypes.torch_dtype(value.dtype), held, leaf, tensor))
+            dtype = dtypes.torch_dtype(value.dtype)
+            slots.append(_Slot(position, entry, dtype, held, leaf, tensor, value.name in donate))
         return slots
 
     def _arrays(self, leaves: Sequence[Any]) -> list[Any]:
@@ -169,6 +171,8 @@ class CompiledProgram:
         if kept is not None and kept.pointer == tensor.data_ptr() and (on_cpu or kept.version == tensor._version):
             return kept.array
         slot.kept = None
+        if slot.donated:
+            return to_device(tensor, slot.held, self.executable.client, self.transfers)
         # Detached: the array would keep the tensor object itself alive otherwise, and `seen` would never die.
         array = to_device(tensor.detach(), slot.held, self.executable.client, self.transfers)
         pointer = tensor.data_ptr()
