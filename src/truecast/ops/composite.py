@@ -1,7 +1,7 @@
 """Composites: operations that capture replaces by PyTorch's own decomposition, which decides no precision.
 
 Imports the table's vocabulary only. A row may stand here only if the decomposition converts no 16-bit operand
-(tests/unit/test_ops_table.py runs them). `_foreach_*` means its single-tensor form once per list element.
+(tests/unit/test_composites.py asks). `_foreach_*` means its single-tensor form once per list element.
 """
 
 from truecast.ops.table import rows
@@ -73,7 +73,7 @@ ROWS = (
     *rows("_foreach_exp _foreach_expm1 _foreach_floor _foreach_frac _foreach_lerp _foreach_lgamma", "composite"),
     *rows("_foreach_log _foreach_log10 _foreach_log1p _foreach_log2 _foreach_max _foreach_maximum", "composite"),
     *rows("_foreach_minimum _foreach_mm _foreach_mul _foreach_neg _foreach_norm _foreach_pow", "composite"),
-    *rows("_foreach_powsum _foreach_reciprocal _foreach_round _foreach_rsqrt _foreach_sigmoid", "composite"),
+    *rows("_foreach_reciprocal _foreach_round _foreach_rsqrt _foreach_sigmoid", "composite"),
     *rows("_foreach_sign _foreach_sin _foreach_sinh _foreach_sqrt _foreach_sub _foreach_tan", "composite"),
     *rows("_foreach_tanh _foreach_trunc _foreach_zero", "composite"),
 )
