@@ -49,6 +49,13 @@ def test_n11_the_decision_says_what_the_device_computes_in() -> None:
     assert resolve(product(dtypes.float32), LEGACY).graph.nodes[0].outputs[0].dtype is dtypes.float32
 
 
+def test_n11_sums_are_held_in_the_mapped_dtype_too() -> None:
+    inputs = {name: Value(name, dtypes.float32, (4, 4)) for name in "ab"}
+    graph = chain(("aten.mm.default", ("a", "b")), inputs=inputs, outputs=("v0",))
+    (decision,) = resolve(graph, LEGACY.with_rule(accumulate="float32")).decisions
+    assert (decision.compute, decision.accumulate) == (dtypes.bfloat16, dtypes.bfloat16)
+
+
 def test_n11_values_are_bfloat16s() -> None:
     a = np.linspace(0.1, 3, 8).astype(dtypes.numpy_dtype(dtypes.bfloat16))
     (got,) = compiled(product(dtypes.float32), LEGACY)(a, a)

@@ -61,6 +61,16 @@ def test_cast_makes_the_activation_follow_the_weight() -> None:
     np.testing.assert_allclose(got.astype(np.float32), want.astype(np.float32), rtol=2**-8)
 
 
+def test_a_cast_rounds_also_where_the_arithmetic_is_wider() -> None:
+    a, w = torch.randn(5, 8), narrow(8, 4)
+    graph = graph_of("aten.mm.default", {"a": a, "w": w}, torch.randn(5, 4))
+    (got,) = run(graph, [a, w], LENIENT.with_rule(compute="float32"))
+    want = a.bfloat16().float() @ w.float()
+    # 8 products: float32 sums differ by less than 8 * 2^-24 of the largest partial sum; the cast changes 2^-9.
+    np.testing.assert_allclose(got, want.numpy(), rtol=1e-5, atol=1e-5)
+    assert not np.allclose(got, (a @ w.float()).numpy(), rtol=1e-5, atol=1e-5), "the data must show the rounding"
+
+
 def test_each_cast_stands_in_the_plan_as_text() -> None:
     graph = graph_of("aten.mm.default", {"a": torch.randn(2, 3), "w": narrow(3, 4)}, narrow(2, 4))
     text = resolve(graph, LENIENT).text(100)

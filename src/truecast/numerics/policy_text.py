@@ -210,10 +210,8 @@ def _malformed(text: str, file: str, error: tomllib.TOMLDecodeError) -> Numerics
 
 _HEADER = re.compile(r"\s*(\[\[?)\s*([A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')\s*\]")
 _KEY = re.compile(r"\s*([A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')\s*(?=[.=])")
-# What can hide brackets and quotes from a reader of lines: strings of four kinds, and comments.
-_TOKEN = re.compile(
-    r'"""(?:\\.|[^\\])*?"""|\'\'\'.*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*|[\[\]{}\n]', re.DOTALL
-)
+# What can hide a line's end, or look like one: strings of four kinds, and comments.
+_TOKEN = re.compile(r'"""(?:\\.|[^\\])*?"""|\'\'\'.*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*|\n', re.DOTALL)
 
 
 def _positions(text: str, file: str) -> dict[tuple[str | int, ...], Position]:
@@ -236,22 +234,13 @@ def _positions(text: str, file: str) -> dict[tuple[str | int, ...], Position]:
 
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:
-    """The lines on which a statement of a TOML text begins, with their numbers: none inside a string or an array."""
-    begin, depth, number = 0, 0, 1
-    first = True  # no statement of this line has been seen yet, and the last one ended before it
+    """The lines of a TOML text that begin outside of a string, with their numbers, up to a string that goes on."""
+    begin, number, continued = 0, 1, False
     for token in _TOKEN.finditer(text):
-        if token[0] == "\n":
-            if first:
-                yield number, text[begin : token.start()]
-            begin, number, first = token.end(), number + 1, depth == 0
-        elif token[0] in "[{":
-            depth += 1
-        elif token[0] in "]}":
-            depth -= 1
-        elif "\n" in token[0]:
-            if first:
-                yield number, text[begin : token.start()]
-            number += token[0].count("\n")
-            begin, first = token.end(), False
-    if first:
+        ends = token[0].count("\n")
+        if ends and not continued:
+            yield number, text[begin : token.start()]
+        if ends:
+            begin, number, continued = token.end(), number + ends, token[0] != "\n"
+    if not continued:
         yield number, text[begin:]
