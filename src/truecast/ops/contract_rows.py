@@ -266,6 +266,10 @@ CONTRACTS: dict[str, tuple[Contract, ...]] = {
     "log_sigmoid_backward": (_found("self", "grad_output", "buffer"),),
     "_standard_gamma_grad": (_found("self", "output"),),
     "_dirichlet_grad": (_found("x", "alpha", "total"),),
+    "frexp": (_one_of("self", ("floating",), "torch.frexp() only supports floating-point dtypes"),),
+    "multinomial": (
+        _one_of("self", ("floating",), "multinomial only supports floating-point dtypes for input, got: {self.scalar}"),
+    ),
     "native_dropout": (
         _one_of("input", _INEXACT, "result type Float can't be cast to the desired output type {input.scalar}"),
     ),
@@ -325,6 +329,11 @@ CONTRACTS: dict[str, tuple[Contract, ...]] = {
         ),
     ),
     "linalg_lu_solve": (
+        _one_of(
+            "LU",
+            _INEXACT,
+            "torch.linalg.lu_solve: Expected a floating point or complex tensor as input. Got {LU.scalar}",
+        ),
         Contract(
             ("LU", "B"),
             "linalg.lu_solve: Expected LU and B to have the same dtype, but found LU of type {LU.scalar} and B of"

@@ -9,10 +9,12 @@ ROWS = (
     *rows("linalg_cholesky_ex", "linalg", numeric="self", accumulates=_STEPS, returns="result int32"),
     *rows("linalg_inv_ex", "linalg", numeric="A", accumulates=_STEPS, returns="result int32"),
     *rows(
-        "linalg_solve_triangular triangular_solve linalg_lu_solve linalg_householder_product ormqr",
+        "linalg_solve_triangular triangular_solve linalg_householder_product ormqr",
         "linalg",
         accumulates=_STEPS,
     ),
+    *rows("linalg_lu_solve", "linalg", numeric="LU B", accumulates=_STEPS),
+    *rows("linalg_pinv.atol_rtol_tensor", "linalg", numeric="self", accumulates=_STEPS),
     *rows("_linalg_solve_ex", "linalg", numeric="A B", accumulates=_STEPS, returns="result result int32 int32"),
     *rows("_linalg_det", "linalg", numeric="A", accumulates=_STEPS, returns="result result int32"),
     *rows("_linalg_slogdet", "linalg", numeric="A", accumulates=_STEPS, returns="result real result int32"),
