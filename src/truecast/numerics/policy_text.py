@@ -234,13 +234,11 @@ def _positions(text: str, file: str) -> dict[tuple[str | int, ...], Position]:
 
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:
-    """The lines of a TOML text that begin outside of a string, with their numbers, up to a string that goes on."""
-    begin, number, continued = 0, 1, False
+    """The lines of a TOML text with their numbers; one that ends within a string goes up to it, and the next begins
+    behind it, where no statement can begin."""
+    begin, number = 0, 1
     for token in _TOKEN.finditer(text):
-        ends = token[0].count("\n")
-        if ends and not continued:
+        if ends := token[0].count("\n"):
             yield number, text[begin : token.start()]
-        if ends:
-            begin, number, continued = token.end(), number + ends, token[0] != "\n"
-    if not continued:
-        yield number, text[begin:]
+            begin, number = token.end(), number + ends
+    yield number, text[begin:]
