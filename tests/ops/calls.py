@@ -2,7 +2,8 @@
 
 `n(shape)` stands for a tensor whose dtype the table check chooses, `i(shape)` for int64 positions, all 0,
 `m(shape)` for a boolean mask, `like(k, shape)` for a tensor of the k-th open one's dtype, `same(k)` for that
-dtype itself; a dict at the end holds keyword arguments; the rest is passed as it is.
+dtype itself; a dict at the end holds keyword arguments; the rest is passed as it is. What follows
+"/" tells two calls of one operation apart.
 THROUGH names the operation that eager is asked with, where users meet a kernel's contract at a composite.
 """
 
@@ -64,6 +65,8 @@ def open_operands(arguments: Any) -> Iterator[Operand]:
     if isinstance(arguments, Operand):
         if arguments.dtype is None:
             yield arguments
+    elif isinstance(arguments, dict):
+        yield from open_operands(list(arguments.values()))
     elif isinstance(arguments, list | tuple):
         for argument in arguments:
             yield from open_operands(argument)
@@ -82,6 +85,8 @@ def made(arguments: Sequence[Any], dtypes: Sequence[torch.dtype]) -> list[Any]:
             return torch.ones(argument.shape, dtype=dtypes[argument.operand])
         if isinstance(argument, SameDtype):
             return dtypes[argument.operand]
+        if isinstance(argument, dict):
+            return {name: one(a) for name, a in argument.items()}
         return [one(a) for a in argument] if isinstance(argument, list) else argument
 
     return [one(a) for a in arguments]
@@ -152,6 +157,20 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "_softmax_backward_data.default": (n(2, 3), n(2, 3), 1, same(0)),
     "_scaled_dot_product_flash_attention_for_cpu.default": (n(1, 2, 4, 8), n(1, 2, 4, 8), n(1, 2, 4, 8)),
     "scaled_dot_product_attention.default": (n(1, 2, 4, 8), n(1, 2, 4, 8), n(1, 2, 4, 8)),
+    "scaled_dot_product_attention.default/mask": (
+        n(1, 2, 4, 8),
+        like(0, 1, 2, 4, 8),
+        like(0, 1, 2, 4, 8),
+        n(4, 4),
+    ),
+    "_scaled_dot_product_flash_attention_for_cpu.default/mask": (
+        n(1, 2, 4, 8),
+        like(0, 1, 2, 4, 8),
+        like(0, 1, 2, 4, 8),
+        0.0,
+        False,
+        {"attn_mask": n(1, 2, 4, 4)},
+    ),
     "index_put.default": (n(4, 3), [i(2)], n(2, 3)),
     "index_copy.default": (n(4, 3), 0, i(2), n(2, 3)),
     "index_add.default": (n(4, 3), 0, i(2), n(2, 3)),
@@ -169,6 +188,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "select_scatter.default": (n(4, 3), n(3), 0, 0),
     "diagonal_scatter.default": (n(3, 3), n(3)),
     "lerp.Tensor": (n(3), n(3), n(3)),
+    "lerp.Tensor/0-dim weight": (n(3), like(0, 3), n()),
     "lerp.Scalar": (n(3), n(3), 0.5),
     "addcmul.default": (n(3), n(3), n(3)),
     "addcdiv.default": (n(3), n(3), n(3)),

@@ -1,8 +1,9 @@
 """Runs the ops table against PyTorch eager: `python -m tests.ops.table_check` prints what moved.
 
-Three parts, each over dtypes and operand forms: `promotion` (every elementwise row, operands n-d, 0-dim and
-Python scalars), `contracts` (every row with a contract: the exception's type and words), `samples` (PyTorch's
-OpInfo samples: the dtypes of every result of every operation that they dispatch). A new torch release shows
+Four parts, each over dtypes and operand forms: `promotion` (every elementwise row, operands n-d, 0-dim and
+Python scalars), `contracts` (every row with a contract: the exception's type and words), `casts` (what law N12's
+casts make of a refused call), `samples` (PyTorch's OpInfo samples, forward and backward: the dtypes of every
+result of every operation that they dispatch). A new torch release shows
 here what it changed. Exit code 1 if anything differs.
 """
 
@@ -25,9 +26,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tests.ops.calls import CALLS, THROUGH, made, open_operands
 from tests.ops.nodes import node_of
 from truecast import dtypes, ops
+from truecast.dtypes import DType
+from truecast.errors import ContractError
+from truecast.numerics.mismatch import casts_for
 from truecast.ops import contracts
 from truecast.ops.operands import result_dtypes
-from truecast.ops.schema import overload, schema
+from truecast.ops.schema import bind, overload, schema
 
 DTYPES = (
     *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
@@ -191,9 +195,9 @@ def check_promotion(sample: random.Random | None = None, per_op: int = 0) -> Ite
 # -- contracts ---------------------------------------------------------------------------------------------------
 
 
-def contract_calls(op: str) -> Iterator[list[Any]]:
+def contract_calls(label: str) -> Iterator[list[Any]]:
     """The calls of CALLS: all operands alike, and one operand unlike the others, at each place."""
-    template = CALLS[op]
+    template = CALLS[label]
     count = len(list(open_operands(template)))
     chosen: dict[tuple[torch.dtype, ...], None] = {}
     for base, other in itertools.product(CONTRACT_DTYPES, repeat=2):
@@ -204,8 +208,9 @@ def contract_calls(op: str) -> Iterator[list[Any]]:
 
 
 def check_contracts(sample: random.Random | None = None, per_op: int = 0) -> Iterator[Difference]:
-    for op in CALLS:
-        calls = list(contract_calls(op))
+    for label in CALLS:
+        calls = list(contract_calls(label))
+        op = label.partition("/")[0]
         through = THROUGH.get(op)
         for args in sample.sample(calls, min(per_op, len(calls))) if sample else calls:
             eager = (f"aten.{through[0]}", args[: through[1]]) if through else None
@@ -216,6 +221,43 @@ def check_contracts(sample: random.Random | None = None, per_op: int = 0) -> Ite
 
 def _is_in_place(op: str) -> bool:
     return not schema(f"aten.{op}").is_functional
+
+
+def check_casts(sample: random.Random | None = None, per_op: int = 0) -> Iterator[Difference]:
+    """Where the casts of on_mismatch = "cast" (law N12) don't make eager accept a call that it refuses."""
+    for label in CALLS:
+        op = f"aten.{label.partition('/')[0]}"
+        row = ops.lookup(op)
+        assert row is not None, op
+        calls = list(contract_calls(label))
+        for args in sample.sample(calls, min(per_op, len(calls))) if sample else calls:
+            named = args[-1] if isinstance(args[-1], dict) else {}
+            node = node_of(op, args[:-1] if named else args, named)
+            violation = contracts.check(node, row)
+            if violation is None or not violation.casts:
+                continue
+            try:
+                casts = casts_for(node, row, "cast")
+            except ContractError:  # another demand remains, which no cast meets
+                continue
+            bound = bind(op, tuple(args[:-1] if named else args), tuple(named.items()))
+            accepted = [_cast(argument, dict(casts).get(name)) for name, argument in bound.items()]
+            keywords = {p.name for p in schema(op).parameters if p.keyword_only}
+            positional = [a for name, a in zip(bound, accepted, strict=True) if name not in keywords]
+            keyword = {name: a for name, a in zip(bound, accepted, strict=True) if name in keywords}
+            try:
+                overload(op)(*positional, **keyword)
+            except Exception as error:  # whatever eager raises is the datum
+                message = str(error).splitlines()[0]
+                if not (isinstance(error, NotImplementedError) or OUTSIDE.search(message)):
+                    done = ", ".join(f"{name} to {dtype}" for name, dtype in casts)
+                    yield Difference(op, _described(args), f"casts {done}", f"{type(error).__name__}: {message}")
+
+
+def _cast(argument: Any, dtype: DType | None) -> Any:
+    if isinstance(argument, torch.Tensor):
+        return argument if dtype is None else argument.to(dtypes.torch_dtype(dtype))
+    return [_cast(a, dtype) for a in argument] if isinstance(argument, list | tuple) else argument
 
 
 # -- samples -----------------------------------------------------------------------------------------------------
@@ -281,7 +323,7 @@ def _run(recorder: _Recorder, info: Any, sample: Any, backward: bool) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", nargs="*", default=["promotion", "contracts", "samples"])
+    parser.add_argument("part", nargs="*", default=["promotion", "contracts", "casts", "samples"])
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     total = 0
@@ -290,7 +332,8 @@ def main() -> int:
             found, ran = check_samples()
             print(f"samples: {ran} overloads ran")
         else:
-            found = list({"promotion": check_promotion, "contracts": check_contracts}[part]())
+            checks = {"promotion": check_promotion, "contracts": check_contracts, "casts": check_casts}
+            found = list(checks[part]())
         for op, group in itertools.groupby(found, key=lambda d: d.op):
             listed = list(group)
             print(f"{part}: {op}: {len(listed)} calls differ, the first:")

@@ -177,9 +177,23 @@ CONTRACTS: dict[str, tuple[Contract, ...]] = {
             "Expected query, key, and value to have the same dtype, but got query.dtype: {query.cpp} key.dtype:"
             " {key.cpp} and value.dtype: {value.cpp} instead.",
         ),
+        Contract(
+            ("query", "attn_mask"),
+            "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype:"
+            " {attn_mask.cpp} and  query.dtype: {query.cpp} instead.",
+            allowed=("bool", "float32"),
+        ),
         _one_of("query", _INEXACT, "expected scalar type Float but found {query.scalar}"),
     ),
-    "_scaled_dot_product_flash_attention_for_cpu": (_pair("query", "key"), _pair("query", "value")),
+    "_scaled_dot_product_flash_attention_for_cpu": (
+        _pair("query", "key"),
+        _pair("query", "value"),
+        Contract(
+            ("query", "attn_mask"),
+            "scaled_dot_product_attention_flash_attention: Attention mask is the same data type as query",
+            allowed=("float32",),
+        ),
+    ),
     # Indexing: positions first, then the values.
     "index": (_SUBSCRIPT,),
     "_unsafe_index": (_one_of("indices", _INDEX, "_unsafe_index found unexpected index type {found.scalar}"),),
@@ -244,7 +258,9 @@ CONTRACTS: dict[str, tuple[Contract, ...]] = {
     # Elementwise operations that don't promote.
     "lerp": (
         Contract(("self", "end"), "expected dtype {self.cpp} for `end` but got dtype {end.cpp}"),
-        Contract(("self", "weight"), "expected dtype {self.cpp} for `weight` but got dtype {weight.cpp}"),
+        Contract(
+            ("self", "weight"), "expected dtype {self.cpp} for `weight` but got dtype {weight.cpp}", zero_dim=False
+        ),
     ),
     "lerp.Scalar": (Contract(("self", "end"), "expected dtype {self.cpp} for `end` but got dtype {end.cpp}"),),
     "heaviside": (Contract(("self", "values"), "heaviside is not yet implemented for tensors with different dtypes."),),

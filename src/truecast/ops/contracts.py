@@ -41,7 +41,11 @@ def check(node: Node, op: Op) -> Violation | None:
     """What PyTorch eager on the CPU refuses about the dtypes of `node`'s operands, or None."""
     arguments = bound(node)
     for contract in op.contracts:
-        given = {name: found for name in contract.operands if (found := list(_dtypes(arguments.get(name))))}
+        given = {
+            name: found
+            for name in contract.operands
+            if (found := list(_dtypes(arguments.get(name), contract.zero_dim)))
+        }
         if any(arguments.get(name) is None for name in contract.given):
             continue
         if any(arguments.get(name) is not None for name in contract.absent):
@@ -52,12 +56,13 @@ def check(node: Node, op: Op) -> Violation | None:
     return _promotion(node, op, arguments)
 
 
-def _dtypes(argument: Any) -> Iterator[DType]:
+def _dtypes(argument: Any, zero_dim: bool = True) -> Iterator[DType]:
     if isinstance(argument, Value):
-        yield argument.dtype
+        if zero_dim or argument.shape:
+            yield argument.dtype
     elif isinstance(argument, tuple):
         for item in argument:
-            yield from _dtypes(item)
+            yield from _dtypes(item, zero_dim)
 
 
 Given = Mapping[str, list[DType]]
@@ -70,7 +75,7 @@ def _same(contract: Contract, given: Given, arguments: Mapping[str, Any]) -> Vio
     anchor, *others = names
     for other in others:
         for expected, found in zip(given[anchor], given[other], strict=False):
-            if expected is not found:
+            if expected is not found and not _is_allowed(contract, found):
                 return _violation(contract, given, arguments, (anchor, expected), (other, found))
     return None
 
@@ -78,9 +83,13 @@ def _same(contract: Contract, given: Given, arguments: Mapping[str, Any]) -> Vio
 def _allowed(contract: Contract, given: Given, arguments: Mapping[str, Any]) -> Violation | None:
     (name,) = contract.operands
     for dtype in given.get(name, ()):
-        if dtype.name not in contract.allowed and dtype.category not in contract.allowed:
+        if not _is_allowed(contract, dtype):
             return Violation(((name, dtype),), _message(contract, arguments, dtype), _exception(contract))
     return None
+
+
+def _is_allowed(contract: Contract, dtype: DType) -> bool:
+    return dtype.name in contract.allowed or dtype.category in contract.allowed
 
 
 def _parameters(contract: Contract, given: Given, arguments: Mapping[str, Any]) -> Violation | None:

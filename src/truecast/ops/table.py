@@ -56,7 +56,7 @@ RETURN_DTYPES = frozenset(
 
 
 Demand = Literal[
-    "same",  # the operands have one dtype
+    "same",  # the operands have one dtype, or one in `allowed`
     "allowed",  # the one operand's dtype is in `allowed`
     "parameters",  # the parameters have the input's dtype, or the input is float16 or bfloat16 and they are float32
 ]
@@ -71,7 +71,8 @@ class Contract:
         Float, "{self.cpp}" float or c10::BFloat16, "{self.tensor}" torch.FloatTensor or CPUBFloat16Type;
         "{found.scalar}" is the operand that breaks the demand. "" stands for "expected scalar type .. but found ..".
     exception: the built-in's name.
-    allowed: for the demand of that name: dtypes, or categories of dtypes.
+    allowed: dtypes, or categories of dtypes.
+    zero_dim: whether a 0-dim operand must meet the demand as well.
     follow: the operand whose dtype the others are cast to where the policy says so (law N12); "" for the first.
     given, absent: operands that must (must not) be given for this demand to apply.
     """
@@ -81,6 +82,7 @@ class Contract:
     exception: str = "RuntimeError"
     demand: Demand = "same"
     allowed: tuple[str, ...] = ()
+    zero_dim: bool = True
     follow: str = ""
     given: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
