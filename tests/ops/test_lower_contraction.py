@@ -81,3 +81,18 @@ def test_trilinear_is_what_bilinear_and_its_backward_dispatch(dtype: torch.dtype
             ),
         ]
     )
+
+
+def test_distances() -> None:
+    x, y = tensors(torch.float32, (3, 5, 4), (3, 6, 4))
+    x[0, 0] = y[0, 1]  # a distance of 0: its gradient is 0
+    calls = []
+    for p in (0.0, 1.0, 1.5, 2.0, 3.0, float("inf")):
+        calls.append(call("aten._cdist_forward.default", x, y, p, 2, ulps=16))
+        distance = torch.ops.aten._cdist_forward(x, y, p, 2)
+        (grad,) = tensors(torch.float32, (3, 5, 6))
+        calls.append(call("aten._cdist_backward.default", grad, x, y, p, distance, ulps=32))
+        calls.append(call("aten._pdist_forward.default", x[1], p, ulps=16))
+        condensed = torch.ops.aten._pdist_forward(x[1], p)
+        calls.append(call("aten._pdist_backward.default", condensed * 0.5, x[1], p, condensed, ulps=32))
+    compare_all(calls)

@@ -10,6 +10,7 @@ from truecast.lowering import (  # noqa: F401
     contraction,
     convolution,
     creation,
+    distance,
     elementwise,
     embedding,
     fft,
