@@ -39,8 +39,8 @@ _NARROW_BF16 = (dtypes.bfloat16, dtypes.float32)
 _NO_TF32 = "it has no TF32 multiplier"
 _NO_F64 = "it holds float64 as float32"
 
-# The bits are those of the sum of the parts: one bfloat16 carries 8, two 16, three 24. The x3 form leaves out
-# the product of the two low parts, x6 the three products below 2^-16: both sum their parts in float32.
+# The bits are those of the sum of the parts: one bfloat16 carries 8, two 16, three 24. Part i is 2^-8i of the first:
+# x3 leaves out the one product at 2^-16, x6 the three at 2^-24 and below. Both sum what they form in float32.
 _ROWS = (
     Algorithm("bf16_bf16_f32", "bfloat16", 8, 1, dtypes.float32, _NARROW_BF16),
     Algorithm("bf16_bf16_f32_x3", "bfloat16", 16, 3, dtypes.float32, _WIDE),
