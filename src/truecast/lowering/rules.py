@@ -25,6 +25,7 @@ from truecast.lowering import (  # noqa: F401
     polynomials,
     pooling,
     random,
+    recurrent,
     reduction,
     resampling,
     scan,

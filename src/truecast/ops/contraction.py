@@ -27,4 +27,17 @@ ROWS = (
     *rows("_cdist_backward", "reduction", numeric="grad x1 x2 cdist", accumulates="the gradients over the pairs"),
     *rows("_pdist_forward", "reduction", numeric="self", accumulates="the p-th powers of the differences"),
     *rows("_pdist_backward", "reduction", numeric="grad self pdist", accumulates="the gradients over the pairs"),
+    *rows(
+        "mkldnn_rnn_layer",
+        "contraction",
+        numeric="input weight0 weight1 weight2 weight3 hx_ cx_",
+        accumulates=_PRODUCTS,
+        returns="result result result uint8",
+    ),
+    *rows(
+        "mkldnn_rnn_layer_backward",
+        "contraction",
+        numeric="input weight1 weight2 weight3 weight4 hx_ cx_tmp output hy_ cy_ grad_output grad_hy grad_cy",
+        accumulates=_PRODUCTS,
+    ),
 )
