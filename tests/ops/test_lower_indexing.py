@@ -5,6 +5,7 @@ Sums at duplicate positions get 2 ULPs: truecast adds in float32 and rounds once
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -119,6 +120,7 @@ def sums(dtype: torch.dtype) -> list[Call]:
         call("aten.scatter.reduce", x, 1, twice, values(4, 5, 6, dtype=dtype), reduce="add"),
         call("aten.index_add.default", x, 1, longs([4, 0, 4]), values(4, 3, 6, dtype=dtype)),
         call("aten.index_add.default", scalar, 0, longs(0), values(dtype=dtype)),
+        call("aten.index_add.default", x, 0, longs([1, 3]), values(2, 5, 6, dtype=dtype), alpha=0),
         call("aten.put.default", x, longs([[0, -1], [0, 3]]), values(2, 2, dtype=dtype), True),
         call(
             "aten._unsafe_masked_index_put_accumulate.default",
@@ -175,6 +177,11 @@ def embedding_gradients(dtype: torch.dtype) -> list[Call]:
     ]
 
 
+def renormed(dtype: torch.dtype) -> list[Call]:
+    weight, indices = values(5, 4, dtype=dtype), torch.tensor([[3, 0], [3, 1]])
+    return [call("aten.embedding_renorm.default", weight, indices, 4.0, p) for p in (1.0, 2.0, 3.0, math.inf)]
+
+
 def bags(dtype: torch.dtype, offsets: list[int], include_last: bool) -> list[Call]:
     """Forward and backward for each mode; what the backward gets is what the forward gives.
 
@@ -189,6 +196,7 @@ def bags(dtype: torch.dtype, offsets: list[int], include_last: bool) -> list[Cal
     for mode, samples, padding in ((0, None, -1), (0, sample_weights, 3), (1, None, -1), (1, None, 3), (2, None, 3)):
         arguments = (weight, indices, starts, False, mode, False, samples, include_last, padding)
         calls.append(call("aten._embedding_bag.default", *arguments))
+        calls.append(call("aten._embedding_bag_forward_only.default", *arguments))
         result, bag, size, largest = torch.ops.aten._embedding_bag.default(*arguments)
         grad = values(*result.shape, dtype=dtype)
         begins = starts[:-1] if include_last else starts
@@ -203,7 +211,7 @@ def bags(dtype: torch.dtype, offsets: list[int], include_last: bool) -> list[Cal
 
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16), ids=str)
 def test_embedding_gradients(dtype: torch.dtype) -> None:
-    compare_all(embedding_gradients(dtype), ulps=2)
+    compare_all([*embedding_gradients(dtype), *renormed(dtype)], ulps=2)
 
 
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16), ids=str)

@@ -115,6 +115,7 @@ def rearrangements(dtype: torch.dtype) -> list[Call]:
         call("aten.stack.default", [scalar, scalar], -1),
         call("aten.stack.default", [y, y], -1),
         call("aten._chunk_cat.default", [values(5, 2, dtype=dtype), values(3, 2, 2, dtype=dtype)], 0, 3),
+        call("aten._chunk_cat.default", [values(2, 5, dtype=dtype), values(2, 4, dtype=dtype)], -1, 2),
         call("aten.block_diag.default", [y, scalar, values(2, dtype=dtype)]),
         call("aten.constant_pad_nd.default", x, [1, 2, -1, 0], 1),
         call("aten.constant_pad_nd.default", x, [-1, -2, 0, 3]),

@@ -40,6 +40,27 @@ def embedding_dense_backward(
     return _total(grad, _counted(index, index, padding_idx, num_weights), num_weights)
 
 
+@lowers("embedding_renorm")
+def embedding_renorm(ctx: Context, self: Array, indices: Array, max_norm: float, norm_type: float) -> Array:
+    """The rows named by `indices` scaled down to a p-norm of `max_norm`; a row that is named twice is scaled once,
+    since both write the same."""
+    index = lax.reshape(indices, (indices.size,))
+    row = ctx.accumulated(rows(self, 0, index))
+    size = lax.abs(row)
+    if norm_type == math.inf:
+        norm = lax.reduce_max(size, (1,))
+    elif norm_type == 2:
+        norm = lax.sqrt(lax.reduce_sum(lax.mul(size, size), (1,)))
+    else:
+        powers = lax.reduce_sum(lax.pow(size, lax.full_like(size, norm_type)), (1,))
+        norm = lax.pow(powers, lax.full_like(powers, 1 / norm_type))
+    limit = lax.full_like(norm, max_norm)
+    scale = lax.div(limit, lax.add(norm, lax.full_like(norm, 1e-7)))
+    scale = lax.select(lax.gt(norm, limit), scale, lax.full_like(scale, 1))
+    scaled = lax.mul(row, lax.broadcast_in_dim(scale, row.shape, (0,)))
+    return at_positions((index,), wrap=False)(self, ctx.stored(scaled, self), "set")
+
+
 # ---------------------------------------------------------------------------------------------------------------- bags
 
 
@@ -72,7 +93,7 @@ def embedding_bag(
     per_sample_weights: Array | None,
     padding_idx: int,
     **_: Any,
-) -> tuple[Array, ...]:
+) -> tuple[Array | None, ...]:
     count = ctx.shape[0]
     bags = _bags(offsets, indices.size)
     counted = _counted(indices, bags, padding_idx, count)
@@ -86,7 +107,7 @@ def embedding_bag(
         taken = lax.mul(taken, _column(per_sample_weights, taken))
     result = _total(taken, counted, count)
     if mode == _SUM:
-        return _with_what_pytorch_shows(ctx, result, bags, lax.full_like(sizes, 0), lax.full_like(sizes, 0))
+        return _with_what_pytorch_shows(ctx, result, bags, None, None)
     result = lax.div(result, _column(lax.max(sizes, lax.full_like(sizes, 1)), result))
     return _with_what_pytorch_shows(ctx, result, bags, sizes, sizes)
 
@@ -111,16 +132,19 @@ def _largest(taken: Array, indices: Array, bags: Array, sizes: Array) -> tuple[A
     return lax.select(empty, zeros(largest.shape, largest), largest), lax.select(empty, zeros(row.shape, row), row)
 
 
-def _with_what_pytorch_shows(ctx: Context, result: Array, *beside: Array) -> tuple[Array, ...]:
-    """offset2bag, bag_size and maximum_indices in the dtypes and shapes of the Graph; on the fast path the first
-    is empty and the others are zero."""
+def _with_what_pytorch_shows(ctx: Context, result: Array, *beside: Array | None) -> tuple[Array | None, ...]:
+    """offset2bag, bag_size and maximum_indices (None: zeros) in the dtypes and shapes of the Graph; on the fast path
+    the first is empty and the others are zero."""
     seen = ctx.outputs[1:]
     fast = seen[0] is None or seen[0].size == 0
-    shown = [result]
+    shown: list[Array | None] = [result]
     for value, array in zip(seen, beside, strict=True):
-        if value is None or fast:
-            array = lax.full(() if value is None else value.shape, 0, array.dtype)
-        shown.append(array if value is None else lax.convert_element_type(array, ctx.held(value)))
+        if value is None:
+            shown.append(None)
+        elif fast or array is None:
+            shown.append(lax.full(value.shape, 0, ctx.held(value)))
+        else:
+            shown.append(lax.convert_element_type(array, ctx.held(value)))
     return tuple(shown)
 
 

@@ -171,8 +171,9 @@ def _slices(self: Array, dim: int, index: Array, source: Array, wrap: bool = Fal
 def index_add(ctx: Context, self: Array, dim: int, index: Array, source: Array, alpha: Any) -> Array:
     base, source, write = _slices(self, dim, index, source)
     source = ctx.accumulated(source)
-    if not (isinstance(alpha, int | float) and alpha == 1):
-        source = lax.mul(source, lax.broadcast_in_dim(ctx.stored(alpha, source), source.shape, ()))
+    if not (isinstance(alpha, bool | int | float) and alpha == 1):
+        factor = lax.broadcast_in_dim(ctx.stored(alpha, source), source.shape, ())
+        source = lax.bitwise_and(source, factor) if source.dtype == jnp.bool_ else lax.mul(source, factor)
     return lax.reshape(_reduced(ctx, base, source, "sum", write), self.shape)
 
 

@@ -251,6 +251,7 @@ def cat(ctx: Context, tensors: Sequence[Array], dim: int) -> Array:
 @lowers("_chunk_cat")
 def chunk_cat(ctx: Context, tensors: Sequence[Array], dim: int, num_chunks: int) -> Array:
     """Each tensor cut into `num_chunks` rows along `dim`, the last one filled up with zeros; the rows side by side."""
+    dim = axis_of(dim, tensors[0].ndim)
     lead = ctx.shape[:dim]
     columns = []
     for x in tensors:
