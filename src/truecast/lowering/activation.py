@@ -77,7 +77,8 @@ def _hardsigmoid(x: Array) -> Array:
 
 def _hardsigmoid_backward(grad: Array, x: Array) -> Array:
     inside = lax.bitwise_and(lax.gt(x, like(x, -3)), lax.lt(x, like(x, 3)))
-    return lax.select(inside, lax.mul(grad, like(x, 1 / 6)), _zero(grad))
+    sixth = float(np.float32(1 / 6))  # a float32 constant in eager, in float64 as well
+    return lax.select(inside, lax.mul(grad, like(x, sixth)), _zero(grad))
 
 
 def _hardswish(x: Array) -> Array:
@@ -353,3 +354,24 @@ def _dropout_backward(
     kept = mask if mask.dtype == np.dtype(bool) else lax.ne(mask, like(mask, 0))
     kept = lax.broadcast_in_dim(kept, grad.shape, range(grad.ndim - kept.ndim, grad.ndim))
     return lax.mul(grad, lax.select(kept, like(grad, scale), _zero(grad)))
+
+
+@lowers("glu")
+def _glu(ctx: Context, self: Array, dim: int = -1) -> Array:
+    kept, gate = _halves(self, dim)
+    return lax.mul(kept, lax.logistic(gate))
+
+
+@lowers("glu_backward")
+def _glu_backward(ctx: Context, grad_output: Array, self: Array, dim: int) -> Array:
+    kept, gate = _halves(self, dim)
+    share = lax.logistic(gate)
+    slope = lax.mul(lax.mul(lax.sub(_one(share), share), share), kept)
+    gradients = (lax.mul(share, grad_output), lax.mul(slope, grad_output))
+    return lax.concatenate(gradients, dim % self.ndim)
+
+
+def _halves(x: Array, dim: int) -> tuple[Array, Array]:
+    axis = dim % x.ndim
+    half = x.shape[axis] // 2
+    return lax.slice_in_dim(x, 0, half, axis=axis), lax.slice_in_dim(x, half, 2 * half, axis=axis)

@@ -91,6 +91,11 @@ _EMBEDDING = (
 _VECTORS = "dot : expected both vectors to have same dtype, but found {self.scalar} and {%s.scalar}"
 _SOURCE = "{0}: self and source expected to have the same dtype, but got {1}"
 _PARTS = "Expected object of scalar type {{{0}.scalar}} but got scalar type {{{1}.scalar}} for second argument"
+_NLL_BACKWARD = (_pair("self", "grad_output"), _pair("self", "weight"), _pair("self", "total_weight"))
+_RANDOM_WINDOWS = Contract(("self", "random_samples"), "Expect _random_samples to have the same dtype as input")
+_SOLVE = (
+    "Expected b and A to have the same dtype, but found b of type {{{0}.scalar}} and A of type {{{1}.scalar}} instead."
+)
 _OPTIMIZER_LISTS = ("grads", "exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs")
 
 
@@ -168,7 +173,10 @@ CONTRACTS: dict[str, tuple[Contract, ...]] = {
         Contract(("input", "grad_out"), "Expected scalar types of X and dY are same."),
         _parameters("input", "weight"),
     ),
-    "native_batch_norm_backward": (_pair("input", "grad_out"),),
+    "native_batch_norm_backward": (
+        _parameters("input", "weight", "running_mean", "running_var", "save_mean", "save_invstd"),
+        _pair("input", "grad_out"),
+    ),
     "_weight_norm_interface": (_pair("v", "g"),),
     # Attention.
     "scaled_dot_product_attention": (
@@ -199,6 +207,7 @@ CONTRACTS: dict[str, tuple[Contract, ...]] = {
     "_unsafe_index": (_one_of("indices", _INDEX, "_unsafe_index found unexpected index type {found.scalar}"),),
     "index_put": (_SUBSCRIPT, _PUT),
     "_unsafe_index_put": (_SUBSCRIPT, _PUT),
+    "_unsafe_masked_index_put_accumulate": (_PUT,),
     "gather": (_one_of("index", _INDEX, "gather(): Expected dtype int32/int64 for index"),),
     "index_select": (_one_of("index", _INDEX, "index_select(): Expected dtype int32 or int64 for index"),),
     "take": (_one_of("index", _LONG, "take(): Expected a long tensor for index, but got {index.scalar}"),),
@@ -255,7 +264,22 @@ CONTRACTS: dict[str, tuple[Contract, ...]] = {
     ),
     "embedding": (_one_of("indices", _INDEX, _EMBEDDING.format(1, "embedding")),),
     "embedding_dense_backward": (_one_of("indices", _INDEX, _EMBEDDING.format(2, "embedding_backward")),),
+    "_embedding_bag": (
+        _one_of(
+            "weight",
+            ("float16", "bfloat16", "float32", "float64"),
+            "Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, BFloat16,"
+            " Float, Double; but got {weight.tensor} instead (while checking arguments for embedding_bag)",
+        ),
+        Contract(
+            ("weight", "per_sample_weights"),
+            "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1"
+            " 'per_sample_weights'; but type {weight.tensor} does not equal {per_sample_weights.tensor}"
+            " (while checking arguments for embedding_bag)",
+        ),
+    ),
     # Elementwise operations that don't promote.
+    "rrelu_with_noise": (_pair("self", "noise"),),
     "lerp": (
         Contract(("self", "end"), "expected dtype {self.cpp} for `end` but got dtype {end.cpp}"),
         Contract(
@@ -299,17 +323,24 @@ CONTRACTS: dict[str, tuple[Contract, ...]] = {
     ),
     "nll_loss2d_forward": (_pair("self", "weight"),),
     "cross_entropy_loss": (_pair("self", "weight"),),
-    "nll_loss_backward": (
-        _pair("self", "grad_output"),
-        _pair("self", "weight"),
-        _pair("self", "total_weight"),
-    ),
+    "nll_loss_backward": _NLL_BACKWARD,
+    "nll_loss2d_backward": _NLL_BACKWARD,
+    "multi_margin_loss_backward": (_pair("self", "grad_output"),),
+    "multilabel_margin_loss_backward": (_pair("self", "grad_output"),),
     # Pooling and resampling.
     "max_pool2d_with_indices_backward": (_gradient("expected"),),
     "max_pool3d_with_indices_backward": (_gradient("expected"),),
     "avg_pool2d_backward": (_gradient("expected"),),
     "avg_pool3d_backward": (_pair("self", "grad_output"),),
     "adaptive_max_pool2d_backward": (_gradient("expected", "grad_output"),),
+    "adaptive_max_pool3d_backward": (_gradient("expected"),),
+    "fractional_max_pool2d": (_RANDOM_WINDOWS,),
+    "fractional_max_pool3d": (_RANDOM_WINDOWS,),
+    "fractional_max_pool2d_backward": (_pair("self", "grad_output"),),
+    "fractional_max_pool3d_backward": (_pair("self", "grad_output"),),
+    "reflection_pad1d_backward": (_pair("grad_output", "self"),),
+    "replication_pad1d_backward": (_pair("grad_output", "self"),),
+    "replication_pad2d_backward": (_pair("grad_output", "self"),),
     "_adaptive_avg_pool2d_backward": (
         _gradient("adaptive_avg_pool2d_backward_out_cpu_template: Expected", "grad_output"),
     ),
@@ -317,6 +348,7 @@ CONTRACTS: dict[str, tuple[Contract, ...]] = {
     "grid_sampler_2d": (_pair("input", "grid"),),
     "grid_sampler_3d": (_pair("input", "grid"),),
     "grid_sampler_2d_backward": (_pair("input", "grad_output"), _pair("input", "grid")),
+    "grid_sampler_3d_backward": (_pair("input", "grad_output"), _pair("input", "grid")),
     # Reductions of what can't be averaged.
     "mean": (
         _one_of(
@@ -337,11 +369,35 @@ CONTRACTS: dict[str, tuple[Contract, ...]] = {
     ),
     # Linear algebra.
     "linalg_cross": (_pair("self", "other"),),
-    "cholesky_solve": (
+    "cholesky_solve": (Contract(("self", "input2"), _SOLVE.format("self", "input2")),),
+    "triangular_solve": (Contract(("self", "A"), _SOLVE.format("self", "A")),),
+    "linalg_ldl_solve": (
+        _one_of(
+            "LD",
+            _INEXACT,
+            "torch.linalg.ldl_solve: Expected a floating point or complex tensor as input. Got {LD.scalar}",
+        ),
+        Contract(("B", "LD"), _SOLVE.format("B", "LD")),
+    ),
+    "linalg_householder_product": (
         Contract(
-            ("self", "input2"),
-            "Expected b and A to have the same dtype, but found b of type {self.scalar} and A of type"
-            " {input2.scalar} instead.",
+            ("input", "tau"),
+            "torch.linalg.householder_product: tau dtype {tau.scalar} does not match input dtype {input.scalar}",
+        ),
+    ),
+    "ormqr": tuple(
+        Contract(
+            ("self", other),
+            f"torch.ormqr: Expected input and {label} to have the same dtype, but input has dtype{{self.scalar}}"
+            f" and {label} has dtype {{{other}.scalar}}",
+        )
+        for other, label in (("input2", "tau"), ("input3", "other"))
+    ),
+    "linalg_lstsq": (
+        Contract(
+            ("self", "b"),
+            "torch.linalg.lstsq: Expected input and other to have the same dtype, but got input's dtype"
+            " {self.scalar} and other's dtype {b.scalar}",
         ),
     ),
     "linalg_lu_solve": (

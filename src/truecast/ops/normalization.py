@@ -5,6 +5,7 @@ from truecast.ops.table import rows
 _MOMENTS = "the mean and the squared deviations"
 _GRADIENTS = "the gradient's sums"
 _STATISTICS = "weight|bias|running_mean|input"
+_PARAMETER_GRADIENTS = "input weight|input weight|input"
 _BATCH_NORM = f"input {_STATISTICS} {_STATISTICS}"
 
 ROWS = (
@@ -29,6 +30,7 @@ ROWS = (
         "normalization",
         numeric="grad_out input mean rstd weight bias",
         accumulates=_GRADIENTS,
+        returns=_PARAMETER_GRADIENTS,
     ),
     *rows(
         "native_group_norm",
@@ -38,7 +40,11 @@ ROWS = (
         returns="input weight|input weight|input",
     ),
     *rows(
-        "native_group_norm_backward", "normalization", numeric="grad_out input mean rstd weight", accumulates=_GRADIENTS
+        "native_group_norm_backward",
+        "normalization",
+        numeric="grad_out input mean rstd weight",
+        accumulates=_GRADIENTS,
+        returns=_PARAMETER_GRADIENTS,
     ),
     *rows(
         "_fused_rms_norm",
@@ -81,12 +87,14 @@ ROWS = (
         "normalization",
         numeric="grad_out input weight running_mean running_var save_mean save_invstd",
         accumulates=_GRADIENTS,
+        returns=_PARAMETER_GRADIENTS,
     ),
     *rows(
         "batch_norm_backward",
         "normalization",
         numeric="grad_out input weight running_mean running_var save_mean save_var",
         accumulates=_GRADIENTS,
+        returns=_PARAMETER_GRADIENTS,
     ),
     *rows(
         "_weight_norm_interface",
