@@ -28,12 +28,12 @@ _CARETS = re.compile(r"^\s*[~^]+\s*$")
 @dataclass(frozen=True, slots=True)
 class Frame:
     """One frame of a traceback's text. `carets` is the (start, end) of the marked characters, from 0, in the
-    source line without its indentation; None where the traceback has no marks."""
+    source line without its indentation; the end is None where it is unknown. None where the traceback has no marks."""
 
     file: str
     line: int
     function: str
-    carets: tuple[int, int] | None = None
+    carets: tuple[int, int | None] | None = None
 
 
 @functools.lru_cache(maxsize=65536)
@@ -146,11 +146,7 @@ class _Source:
 
     def codes_at(self, line: int, function: str) -> list[CodeType]:
         """The code objects named `function` that have an instruction on this line."""
-        return [
-            code
-            for code in self.codes
-            if code.co_name == function and any(position[0] == line for position in code.co_positions())
-        ]
+        return [code for code in self.codes if code.co_name == function and line in _instructions(code)]
 
     def character(self, line: int, byte: int) -> int:
         """A byte offset from 0 as a character column from 1."""
@@ -167,6 +163,17 @@ def _callee(function: ast.expr) -> str:
     if isinstance(function, ast.Subscript) and isinstance(function.slice, ast.Constant):
         return str(function.slice.value)
     return ""
+
+
+@functools.lru_cache(maxsize=4096)
+def _instructions(code: CodeType) -> dict[int, list[dis.Instruction]]:
+    """The instructions of a function by the line on which their operation begins, in order."""
+    table: dict[int, list[dis.Instruction]] = {}
+    for instruction in dis.get_instructions(code):
+        positions = instruction.positions
+        if positions is not None and positions.lineno is not None and None not in positions:
+            table.setdefault(positions.lineno, []).append(instruction)
+    return table
 
 
 @functools.lru_cache(maxsize=512)
@@ -192,10 +199,9 @@ def _line(file: str, line: int, function: str) -> _Line:
         return _Line(function, (), False)
     places: list[Place] = []
     straight = True
-    for instruction in dis.get_instructions(codes[0]):
+    for instruction in _instructions(codes[0])[line]:
         positions = instruction.positions
-        if positions is None or positions.lineno != line or None in positions:
-            continue
+        assert positions is not None
         if "JUMP" in instruction.opname or instruction.opname in ("FOR_ITER", "SEND"):
             straight = False
         end = (positions.end_lineno or 0, positions.end_col_offset or 0)
@@ -269,8 +275,8 @@ def call_of(meta: Mapping[str, Any], op: str, identity: object, phase: Phase, ow
         name = function if isinstance(function, str) else getattr(function, "__name__", name)
         if isinstance(function, type):  # a module of torch.nn, which the user's line calls by its own name
             name = module_path(stack).rsplit(".", 1)[-1]
-        if own and own[-1].carets is None:  # Python leaves out marks under a whole line
-            own = (*own[:-1], replace(own[-1], carets=(0, len(linecache.getline(own[-1].file, own[-1].line).strip()))))
+    if own and not exported:
+        own = (*own[:-1], _open_ended(own[-1]))
     inner = every[len(own)] if len(every) > len(own) else None
     if phase == "forward":
         if meta.get("autograd_backward"):
@@ -281,6 +287,13 @@ def call_of(meta: Mapping[str, Any], op: str, identity: object, phase: Phase, ow
     if owner:
         module = module.removeprefix(owner).removeprefix(".")
     return Call(own, inner, torch_name(name), identity, module, phase)
+
+
+def _open_ended(frame: Frame) -> Frame:
+    """A frame of torch.compile's, which says where an expression begins, and marks the rest of the line."""
+    length = len(linecache.getline(frame.file, frame.line).strip())
+    start, end = frame.carets or (0, length)  # Python leaves out marks under a whole line
+    return frame if end is not None and end < length else replace(frame, carets=(start, None))
 
 
 def module_path(stack: Mapping[str, Any]) -> str:
@@ -299,9 +312,10 @@ def _dotted(path: str) -> str:
     """`L['self']._modules['layers'][0].mlp` as `self.layers.0.mlp`."""
     path = re.sub(r"^[LG]\['(\w+)'\]", r"\1", path)
     path = re.sub(r"\['?([^\]']+)'?\]", r".\1", path).replace("._modules.", ".")
-    return re.sub(r"\.slice\(.*\)", "", path)
+    return re.sub(r"\.slice\(.*\)|\.__dict__", "", path)
 
 
+# By (frame, identity of the call), and by (frame, None) for a node that has no identity.
 Places = dict[tuple[Frame, object], Place | None]
 
 
@@ -328,14 +342,16 @@ def _locate_group(group: list[Call], forward: Places) -> Iterator[Site]:
         if _identity(call) not in identities:
             identities.append(_identity(call))
     for call in group:
-        key = (frame, _identity(call))
-        if call.phase == "backward" and key in forward:
-            place = forward[key]
+        key, any_call = (frame, _identity(call)), (frame, None)
+        if call.phase == "backward" and (key in forward or any_call in forward):
+            place = forward.get(key, forward.get(any_call))
         else:
             counted = order[_called(call)]
             index = None if call.phase == "backward" else counted.index(_identity(call))  # a backward pass runs back
             place = _place(frame, line, _called(call), index, len(counted))
             forward[key] = place
+            if call.phase != "backward":  # None where calls on this frame are at several places
+                forward[any_call] = place if forward.get(any_call, place) == place else None
         yield Site(
             file=frame.file,
             line=frame.line,
@@ -368,14 +384,15 @@ def _place(frame: Frame, line: _Line, name: str, index: int | None, count: int) 
     if frame.carets is not None:
         text = linecache.getline(frame.file, frame.line).rstrip()
         indent = len(text) - len(text.lstrip())
-        start, end = indent + frame.carets[0] + 1, indent + frame.carets[1] + 1
-        if end <= len(text):
-            return Place(frame.line, start, frame.line, end, frozenset())
-        # The marks reach the end of the line: the expression ends there, or on a later line, or torch.compile,
-        # which does not say where an expression ends, did not know.
+        start = indent + frame.carets[0] + 1
         places = tuple(place for place in places if place.column == start)
-        spans = {(place.end_line, place.end_column): place for place in places}
-        if len(spans) == 1:
+        if frame.carets[1] is not None:
+            end = indent + frame.carets[1] + 1
+            if end <= len(text):
+                return Place(frame.line, start, frame.line, end, frozenset())
+            # Marks to the end of the line: the expression ends there or on a later line.
+            places = tuple(place for place in places if (place.end_line, place.end_column) >= (frame.line, end))
+        if len({(place.end_line, place.end_column) for place in places}) == 1:
             return places[0]
         fitting = [place for place in places if name in place.names]
         if len(fitting) == 1:
