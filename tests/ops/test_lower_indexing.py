@@ -8,10 +8,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
-from tests.twin import Call, call, compare_all
+from tests.twin import EAGER, Call, call, compare_all, run, single_node_graph
+from truecast.errors import UnsupportedError
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.bool, torch.complex64)
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)
@@ -217,3 +221,150 @@ def test_embedding_gradients(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16), ids=str)
 def test_bags_of_embeddings(dtype: torch.dtype) -> None:
     compare_all([*bags(dtype, [0, 2, 2, 5], False), *bags(dtype, [0, 2, 6], True)], ulps=4)
+
+
+def outcome(op: str, *args: Any, replaced: dict[int, torch.Tensor], **kwargs: Any) -> np.ndarray:
+    """What the program of one call gives for other tensors than those it was made with (by position)."""
+    graph, tensors, _ = single_node_graph(op, *args, **kwargs)
+    (result,) = run(graph, [replaced.get(i, t) for i, t in enumerate(tensors)])
+    return result
+
+
+def test_reads_out_of_bounds_never_give_another_element() -> None:
+    x, whole, inside = values(4, 3), values(4, 3, dtype=torch.int64), longs([0, 1])
+    outside = longs([9, 1])
+    for op, arguments in (
+        ("aten.index_select.default", (0, inside)),
+        ("aten.index.Tensor", ([inside],)),
+        ("aten.embedding.default", (inside,)),
+    ):
+        got = outcome(op, x, *arguments, replaced={1: outside})
+        assert np.isnan(got[0]).all(), op
+        np.testing.assert_array_equal(got[1], x[1].numpy(), err_msg=op)
+        if op != "aten.embedding.default":
+            got = outcome(op, whole, *arguments, replaced={1: outside})
+            assert (got[0] == np.iinfo(np.int64).min).all(), op
+    # A negative position counts from the end only where PyTorch says so.
+    assert np.isnan(outcome("aten.index_select.default", x, 0, inside, replaced={1: longs([-1, 1])})[0]).all()
+    assert np.isnan(outcome("aten.gather.default", x, 0, longs([[0]]), replaced={1: longs([[-1]])})).all()
+    np.testing.assert_array_equal(outcome("aten.take.default", x, inside, replaced={1: longs([-1, 0])})[0], x[3, 2])
+    assert np.isnan(outcome("aten.take.default", x, inside, replaced={1: longs([-13, 12])})).all()
+
+
+def test_writes_out_of_bounds_are_dropped() -> None:
+    x, inside, rows = values(4, 3), longs([0, 1]), torch.ones(2, 3)
+    expected = x.clone()
+    expected[1] = 1
+    for position in (4, -5):
+        outside = longs([position, 1])
+        for op, arguments in (
+            ("aten.index_put.default", ([inside], rows)),
+            ("aten.index_copy.default", (0, inside, rows)),
+            ("aten.index_fill.int_Scalar", (0, inside, 1)),
+            ("aten.scatter.value", (0, inside.reshape(2, 1).expand(2, 3).contiguous(), 1)),
+        ):
+            other = outside.reshape(2, 1).expand(2, 3).contiguous() if "scatter" in op else outside
+            got = outcome(op, x, *arguments, replaced={1: other})
+            np.testing.assert_array_equal(got, expected.numpy(), err_msg=f"{op} at {position}")
+
+
+def test_of_several_writes_the_last_one_stands() -> None:
+    x, source = torch.zeros(3), torch.arange(1.0, 7.0)
+    where = longs([0, 2, 0, 0, 2, 0])
+    compare_all(
+        [
+            call("aten.index_put.default", x, [where], source),
+            call("aten.scatter.src", x, 0, where, source),
+            call("aten.index_copy.default", x, 0, where, source),
+        ],
+        ulps=0,
+    )
+
+
+def test_many_small_terms_are_summed_in_float32() -> None:
+    """1000 times 1 at one position: bfloat16 sums stop at 256, where adding 1 changes nothing (law N4)."""
+    zeros, ones = torch.zeros(2, dtype=torch.bfloat16), torch.ones(1000, dtype=torch.bfloat16)
+    where = torch.zeros(1000, dtype=torch.int64)
+    for op, arguments in (
+        ("aten.index_put.default", ([where], ones, True)),
+        ("aten.index_add.default", (0, where, ones)),
+        ("aten.scatter_add.default", (0, where, ones)),
+        ("aten.embedding_dense_backward.default", (where, 2, -1, False)),
+    ):
+        first = ones.reshape(1000, 1) if "embedding" in op else zeros
+        graph, tensors, _ = single_node_graph(op, first, *arguments)
+        (got,) = run(graph, tensors)
+        assert float(got.reshape(-1)[0]) == 1000, op
+        (kept_narrow,) = run(graph, tensors, EAGER.with_rule(kind="indexing", accumulate="same"))
+        assert float(kept_narrow.reshape(-1)[0]) == 256, f"{op}: the policy's accumulate is not obeyed"
+
+
+@pytest.mark.parametrize(
+    ("op", "arguments", "help"),
+    [
+        ("aten.nonzero.default", (), "use torch.nonzero_static(x, size=n), or a mask with torch.where"),
+        (
+            "aten.masked_select.default",
+            (torch.tensor([True, False]),),
+            "keep the shape: torch.where(mask, x, fill), or reduce over x * mask",
+        ),
+        (
+            "aten.index.Tensor",
+            ([torch.tensor([True, False])],),
+            "keep the shape: torch.where(mask, x, fill), or reduce over x * mask",
+        ),
+    ],
+)
+def test_results_of_unknown_size_are_refused(op: str, arguments: tuple[Any, ...], help: str) -> None:
+    graph, tensors, _ = single_node_graph(op, torch.tensor([1.0, 0.0]), *arguments)
+    with pytest.raises(UnsupportedError) as caught:
+        run(graph, tensors)
+    operands = "float32[2], bool[2]" if arguments else "float32[2]"
+    assert str(caught.value) == (
+        f"{op} makes a result whose shape depends on values\n"
+        "  --> <unknown>\n"
+        f"  values: {operands}\n"
+        "  why: XLA compiles a program for fixed shapes; the shape seen while capturing holds for that data only\n"
+        f"  help: {help}"
+    )
+
+
+def test_a_mask_with_other_indices_is_refused() -> None:
+    x, mask = values(2, 3), torch.tensor([True, False, True])
+    graph, tensors, _ = single_node_graph("aten.index_put.default", x, [longs([0, 1]), mask], torch.ones(2))
+    with pytest.raises(UnsupportedError) as caught:
+        run(graph, tensors)
+    assert str(caught.value) == (
+        "aten.index_put.default mixes a mask with other indices\n"
+        "  --> <unknown>\n"
+        "  values: float32[2,3], int64[2], bool[3], float32[2]\n"
+        "  why: its lowering rule does not cover this form\n"
+        "  help: write it as torch.where over the broadcast mask"
+    )
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.data())
+def test_index_follows_pytorch_for_any_mix_of_positions(data: st.DataObject) -> None:
+    """Which dims are indexed decides where the index's own dims go: together in place, apart in front."""
+    x = values(3, 4, 2, 3)
+    shapes = st.sampled_from([(), (2,), (1, 2), (3, 1)])
+    indices: list[torch.Tensor | None] = []
+    for extent in x.shape:
+        if data.draw(st.booleans()):
+            shape = data.draw(shapes)
+            count = int(np.prod(shape))
+            numbers = data.draw(st.lists(st.integers(-extent, extent - 1), min_size=count, max_size=count))
+            indices.append(torch.tensor(numbers).reshape(shape))
+        else:
+            indices.append(None)
+    assume(any(i is not None for i in indices))
+    replacement = values(*x[tuple(slice(None) if i is None else i for i in indices)].shape)
+    compare_all(
+        [
+            call("aten.index.Tensor", x, indices),
+            call("aten.index_put.default", x, indices, replacement),
+            call("aten.index_put.default", x, indices, replacement, True, ulps=2),
+        ],
+        ulps=0,
+    )
