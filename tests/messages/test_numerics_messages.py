@@ -237,6 +237,21 @@ def test_a_target_that_cannot_do_an_algorithm() -> None:
     )
 
 
+def test_a_target_that_cannot_preserve_subnormals() -> None:
+    a = Value("a", dtypes.float32, (2,))
+    graph = Graph("g", (Input(a),), (), (Output(a),)).verify()
+    with pytest.raises(TargetError) as error:
+        resolve(graph, Numerics("p", subnormals="preserve"))
+    assert str(error.value) == (
+        "target 'cpu' can't preserve subnormals\n"
+        "  values: policy 'p': subnormals = preserve, target = cpu\n"
+        "  why: measured with jaxlib 0.10.2: XLA:CPU runs with float32, bfloat16 and float64 subnormals flushed, and "
+        "has no option against it; float16 keeps its own, being computed in float32\n"
+        '  help: say subnormals = "target" for what it does, or "flush" for the same on every target'
+    )
+    assert resolve(graph, Numerics("p", target="cuda", subnormals="preserve")).decisions == ()
+
+
 def test_a_plan_that_asks_too_much_names_the_rule_and_the_source_line() -> None:
     a, b, c = (Value(name, dtypes.float32, (2, 2)) for name in "abc")
     node = Node("aten.mm.default", (a, b), (), (c,), Site("/x/model.py", 7, 5))

@@ -10,10 +10,11 @@ import pytest
 from tests.lowered import chain
 from truecast import dtypes
 from truecast.graph import Value
-from truecast.numerics.algorithms import _ROWS, TARGETS
+from truecast.numerics.algorithms import _ROWS
 from truecast.numerics.numerics import KEYS, POLICY_FIELDS, SETTINGS, Numerics
 from truecast.numerics.plan import Decision, resolve
 from truecast.numerics.policy_text import preset_names
+from truecast.numerics.targets import TARGETS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/numerics.md").read_text(encoding="utf-8")

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from truecast.errors import NumericsError
-from truecast.numerics.algorithms import ALGORITHMS, TARGETS
+from truecast.numerics.algorithms import ALGORITHMS
 from truecast.numerics.autocast import DEVICE_TYPES
 from truecast.numerics.numerics import ROUNDINGS, Numerics, Rule
 from truecast.numerics.policy_text import parse, preset_names
+from truecast.numerics.targets import TARGETS
 
 # TOML carries every character but surrogates, which are no characters.
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
@@ -42,7 +43,7 @@ POLICIES = st.builds(
     storage=STORAGE,
     autocast=st.sampled_from(DEVICE_TYPES),
     on_mismatch=st.sampled_from(("error", "cast")),
-    subnormals=st.sampled_from(("preserve", "flush")),
+    subnormals=st.sampled_from(("target", "preserve", "flush")),
     note=TEXT,
 )
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
@@ -79,6 +80,7 @@ class _Engine:
         self.rounded: dict[str, Array] = {}
         self.wide: dict[str, tuple[int, Array]] = {}  # value name -> (region, its value before rounding)
         self.exits = exits(plan.graph, plan.decisions)
+        self.flush = plan.numerics.subnormals == "flush"
 
     def run(self, node: Node, decision: Decision) -> None:
         op = ops.lookup(node.op)
@@ -142,7 +144,9 @@ class _Engine:
                 self.wide[value.name] = (decision.region, array)
                 if value.name not in self.exits:  # nobody reads it rounded: no convert that means nothing (law N2)
                     continue
-            self.rounded[value.name] = _round(array, held, decision)
+            array = _round(array, held, decision)
+            arithmetic = decision.compute is not None or decision.accumulate is not None
+            self.rounded[value.name] = _flush(array) if self.flush and arithmetic else array
 
 
 def _round(array: Array, held: Any, decision: Decision) -> Array:
@@ -156,3 +160,12 @@ def _round(array: Array, held: Any, decision: Decision) -> Array:
     source = dtypes.of(array.dtype)
     assert source.is_inexact and dtype.is_inexact, f"a rule returned {source} for a {dtype} result"
     return lax.convert_element_type(array, held)
+
+
+def _flush(array: Array) -> Array:
+    """`array` with its subnormals turned into zeros of their sign."""
+    if not jnp.issubdtype(array.dtype, jnp.floating):
+        return array
+    smallest = lax.full_like(array, jnp.finfo(array.dtype).smallest_normal)
+    # x * 0 is a zero of x's sign; a NaN is not less than anything.
+    return lax.select(lax.lt(lax.abs(array), smallest), lax.mul(array, lax.full_like(array, 0)), array)

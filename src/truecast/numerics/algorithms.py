@@ -16,8 +16,6 @@ from truecast import dtypes
 from truecast.dtypes import DType
 from truecast.errors import NumericsError, TargetError
 
-TARGETS = ("cpu", "cuda", "tpu", "neuron")
-
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:

@@ -16,13 +16,13 @@ from typing import Any, Literal, NoReturn, cast, get_args
 
 from truecast.dtypes import BY_NAME
 from truecast.errors import NumericsError
-from truecast.numerics.algorithms import ALGORITHMS, TARGETS
+from truecast.numerics.algorithms import ALGORITHMS
 from truecast.numerics.autocast import DEVICE_TYPES
+from truecast.numerics.targets import TARGETS, Subnormals
 from truecast.ops.table import Kind
 
 Rounding = Literal["op", "region", "compiler"]
 OnMismatch = Literal["error", "cast"]
-Subnormals = Literal["preserve", "flush"]
 KEYS = ("op", "kind", "dtype", "target", "module", "source")
 SETTINGS = ("compute", "accumulate", "rounding", "algorithm")
 ROUNDINGS: tuple[str, ...] = get_args(Rounding)
@@ -119,7 +119,7 @@ class Numerics:
     """A policy. `rules` in order; `target` is the kind of device it is lowered for ("cpu", "cuda", "tpu", "neuron").
 
     storage: pairs (dtype of the program, dtype held on the device), law N11; autocast: whose autocast list
-    applies (law N10); on_mismatch: law N12; subnormals: whether 16- and 32-bit subnormals survive.
+    applies (law N10); on_mismatch: law N12; subnormals: see targets.py.
     Raises NumericsError for a value that no policy can have.
     """
 
@@ -129,7 +129,7 @@ class Numerics:
     storage: tuple[tuple[str, str], ...] = ()
     autocast: str = "cpu"
     on_mismatch: OnMismatch = "error"
-    subnormals: Subnormals = "preserve"
+    subnormals: Subnormals = "target"
     note: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:

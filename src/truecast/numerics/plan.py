@@ -18,6 +18,7 @@ from truecast.numerics.matching import Matcher, Outcome, covers
 from truecast.numerics.mismatch import Casts, casts_for, with_casts
 from truecast.numerics.numerics import Numerics, Rounding, Rule
 from truecast.numerics.regions import regions
+from truecast.numerics.targets import require_subnormals
 from truecast.ops.operands import promoted_dtype
 from truecast.ops.table import Op
 
@@ -117,6 +118,7 @@ def resolve(graph: Graph, numerics: Numerics) -> Plan:
     Raises TargetError where a rule asks for what the policy's target can't do (law N5), and ContractError where an
     operation refuses its operands' dtypes and on_mismatch is "error" (law N12).
     """
+    require_subnormals(numerics.subnormals, numerics.target, numerics.name)
     resolver = _Resolver(numerics)
     decisions = [resolver.decide(node) for node in graph.nodes]
     numbers = regions(

@@ -1,6 +1,6 @@
 """A Plan, and the difference of two, as text that a person reads: grouped by source line, fitted to the terminal.
 
-Imports graph, sites and its own package; prints nothing. Nodes that only move, create or convert values are counted,
+Imports graph, sites and its own package; prints nothing. Nodes without floating arithmetic are counted,
 not listed; equal rows of one source line are listed once with their number.
 """
 
@@ -69,10 +69,12 @@ def _header(plan: Plan, width: int) -> Iterator[str]:
     numerics = plan.numerics
     idle = sum(map(_is_idle, plan.decisions))
     yield from _entry(f"Plan of {plan.graph.name!r} under {numerics.name!r}, for target {numerics.target}", "", width)
-    yield from _entry("nodes", f"{len(plan.decisions)}, of which {idle} do no arithmetic and are not listed", width)
+    yield from _entry(
+        "nodes", f"{len(plan.decisions)}, of which {idle} do no floating arithmetic and are not listed", width
+    )
     yield from _storage(plan, width)
-    if numerics.subnormals == "flush":
-        yield from _entry("SUBNORMALS", "are flushed to zero", width)
+    if numerics.subnormals != "target":
+        yield from _entry("subnormals", numerics.subnormals, width)
     yield from _cast_lines(plan, width)
     members = Counter(decision.region for decision in plan.decisions if decision.region)
     if members:
@@ -144,8 +146,9 @@ def _by_line(pairs: Iterable[tuple[Node, Decision]]) -> Iterable[list[tuple[Node
 
 
 def _is_idle(decision: Decision) -> bool:
-    """Whether a node only moves, creates or converts values, so that there is nothing to tell."""
-    return decision.compute is None and decision.accumulate is None and not decision.casts
+    """Whether a node has no floating arithmetic, so that a policy has nothing to say of it."""
+    dtypes = (decision.compute, decision.accumulate)
+    return not decision.casts and not any(dtype is not None and dtype.is_inexact for dtype in dtypes)
 
 
 @dataclass(slots=True)
