@@ -161,12 +161,22 @@ def test_an_out_argument_takes_the_results_dtype_and_shape() -> None:
 
 def test_memory_that_is_dense_but_not_contiguous_is_seen_in_its_own_order() -> None:
     def program(x: torch.Tensor) -> list[torch.Tensor]:
-        turned = (x + 1).t().contiguous().t()
+        turned = x.t() + 1  # keeps the order of memory: 4 x 3 with strides (1, 4)
         window = turned.as_strided((2, 2), (1, 3))
         window.zero_()
+        turned[1].mul_(2)
         return [turned, window]
 
     check(program, torch.arange(12.0).view(3, 4))
+
+
+def test_memory_with_gaps_is_an_input_like_any_but_for_as_strided() -> None:
+    x = torch.arange(12.0).view(3, 4)[:, ::2]
+    captured = trace(lambda x: x.mul_(2).t() + 1, (x,))
+    got = interpret(captured.graph, [x])
+    torch.testing.assert_close(got[0], (x * 2).t() + 1)
+    with pytest.raises(UnsupportedError, match=r"as_strided on memory with gaps\n  --> test_aliasing.py:\d+:\d+"):
+        trace(lambda x: x.as_strided((2,), (1,)), (x,))
 
 
 def test_data_given_to_another_tensor_is_followed() -> None:
