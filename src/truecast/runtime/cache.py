@@ -101,6 +101,10 @@ class DiskCache:
         self.counts.hits -= 1
         self.counts.rejected += 1
         self._missed(trouble)
+        self.remove(name)
+
+    def remove(self, name: str) -> None:
+        """Removes an entry, if there is one."""
         with contextlib.suppress(OSError):
             self._path(name).unlink()
 
