@@ -433,7 +433,7 @@ def test_an_object_as_result_is_an_error() -> None:
 
 
 def test_a_sparse_tensor_is_an_error() -> None:
-    with pytest.raises(UnsupportedError, match="a result of layout torch.sparse_coo"):
+    with pytest.raises(UnsupportedError, match=r"a result of layout torch\.sparse_coo"):
         trace(lambda x: x.to_sparse(), (torch.ones(2),))
 
 
