@@ -15,15 +15,15 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def test_promotion_is_eagers_on_a_sample() -> None:
-    assert list(map(str, table_check.check_promotion(random.Random(20), per_op=24))) == []
+    assert list(map(str, table_check.check_promotion(random.Random(20), per_op=12))) == []
 
 
 def test_contracts_are_eagers_on_a_sample() -> None:
-    assert list(map(str, table_check.check_contracts(random.Random(21), per_op=40))) == []
+    assert list(map(str, table_check.check_contracts(random.Random(21), per_op=16))) == []
 
 
 def test_casts_make_eager_accept_on_a_sample() -> None:
-    assert list(map(str, table_check.check_casts(random.Random(22), per_op=30))) == []
+    assert list(map(str, table_check.check_casts(random.Random(22), per_op=12))) == []
 
 
 def _with_row(monkeypatch: pytest.MonkeyPatch, op: str, **changes: object) -> None:

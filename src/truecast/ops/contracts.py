@@ -39,6 +39,8 @@ class Violation:
 
 def check(node: Node, op: Op) -> Violation | None:
     """What PyTorch eager on the CPU refuses about the dtypes of `node`'s operands, or None."""
+    if not op.contracts and op.promotion not in PROMOTING:
+        return None
     arguments = bound(node)
     for contract in op.contracts:
         given = {

@@ -8,9 +8,8 @@ from truecast.ops.table import rows
 ROWS = (
     # Arithmetic of two operands.
     *rows("add sub rsub", "elementwise", "promote", numeric="self other alpha"),
-    *rows(
-        "mul maximum minimum fmax fmin fmod remainder floor_divide hypot nextafter heaviside", "elementwise", "promote"
-    ),
+    *rows("mul maximum minimum fmax fmin fmod remainder floor_divide hypot heaviside", "elementwise", "promote"),
+    *rows("nextafter", "elementwise", "promote", exact=True),
     *rows("div", "elementwise", "int_to_float", numeric="self other"),
     *rows("pow", "elementwise", "promote", numeric="self exponent"),
     *rows("gcd lcm", "elementwise", "promote"),

@@ -98,6 +98,7 @@ class Op:
     accumulates: what it sums, in words, if it accumulates (law N4); "" otherwise.
     contracts: demands on the operands' dtypes, in PyTorch's order of checking.
     returns: the dtype of each returned tensor as RETURN_DTYPES describes; () means "result" for all of them.
+    exact: defined by the bits of the promoted dtype (nextafter), so that no policy may compute it in another.
     """
 
     names: tuple[str, ...]
@@ -107,6 +108,7 @@ class Op:
     accumulates: str = ""
     contracts: tuple[Contract, ...] = ()
     returns: tuple[str, ...] = ()
+    exact: bool = False
 
 
 def rows(
@@ -118,6 +120,7 @@ def rows(
     accumulates: str = "",
     contracts: tuple[Contract, ...] = (),
     returns: str = "",
+    exact: bool = False,
 ) -> Iterator[Op]:
     """A row shared by the space-separated `names`; `numeric` and `returns` are space-separated as well."""
     yield Op(
@@ -128,4 +131,5 @@ def rows(
         accumulates,
         contracts,
         tuple(returns.split()),
+        exact,
     )
