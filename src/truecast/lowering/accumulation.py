@@ -27,6 +27,11 @@ def total(x: Array, axes: Sequence[int], accumulate: np.dtype[Any], rounding: st
     return lax.reduce_sum(x, tuple(axes))
 
 
+def adder(accumulate: np.dtype[Any], rounding: str) -> _Combine:
+    """Addition of two arrays in `accumulate`, for sums that are no reduction along an axis."""
+    return _rounded(lax.add, accumulate) if _rounds(accumulate, rounding) else lax.add
+
+
 def product(x: Array, axes: Sequence[int], accumulate: np.dtype[Any], rounding: str) -> Array:
     """The product of x along `axes`, in `accumulate`."""
     x = lax.convert_element_type(x, accumulate)

@@ -5,7 +5,7 @@ decided (sums, products, convolutions, random bits). They are here so that no ru
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeAlias
 
 import jax
@@ -35,8 +35,8 @@ class Context:
         self.node, self.decision = node, decision
         self._storage, self._key = storage, key
         self.outputs: tuple[Value | None, ...] = node.outputs
-        self.compute = None if decision.compute is None else dtypes.numpy_dtype(decision.compute)
-        self.accumulate = self.compute if decision.accumulate is None else dtypes.numpy_dtype(decision.accumulate)
+        self.compute: Any = None if decision.compute is None else dtypes.numpy_dtype(decision.compute)
+        self.accumulate: Any = self.compute if decision.accumulate is None else dtypes.numpy_dtype(decision.accumulate)
 
     @property
     def key(self) -> Array:
@@ -90,6 +90,11 @@ class Context:
         if keepdims:
             total = lax.expand_dims(total, tuple(axes))
         return lax.convert_element_type(total, x.dtype)
+
+    @property
+    def add(self) -> Callable[[Array, Array], Array]:
+        """Addition of two arrays in the accumulate dtype (law N4)."""
+        return accumulation.adder(self.accumulate, self.decision.rounding)
 
     def product(self, x: Array, axes: Sequence[int]) -> Array:
         """The product along `axes`, held in `accumulate` (law N4), returned in x's dtype."""

@@ -161,7 +161,7 @@ def _max_pool_backward(
         here = chosen == jnp.asarray(windows.flat_index(offset), "int64")
         # An index that stands in padding for one output may be a true one for another: mask by position as well.
         inside = _inside(windows, offset)
-        total = total + windows.put_back(jnp.where(here & inside, grad, ctx.fill(0, grad)), offset)
+        total = ctx.add(total, windows.put_back(jnp.where(here & inside, grad, ctx.fill(0, grad)), offset))
     return total.reshape(self.shape)
 
 
@@ -219,7 +219,7 @@ def _avg_pool(
     total = lax.reduce_window(
         rows,
         ctx.constant(0, rows),
-        lax.add,
+        ctx.add,
         (1, *windows.kernel),
         (1, *windows.stride),
         ((0, 0), *edges),
@@ -249,5 +249,5 @@ def _avg_pool_backward(
         edges.append((low, extent + windows.kernel[axis] - 1 - dilated - low, windows.stride[axis] - 1))
     spread = lax.pad(share, ctx.constant(0, share), edges)
     ones = (1,) * (1 + len(windows.extents))
-    total = lax.reduce_window(spread, ctx.constant(0, spread), lax.add, (1, *windows.kernel), ones, "VALID")
+    total = lax.reduce_window(spread, ctx.constant(0, spread), ctx.add, (1, *windows.kernel), ones, "VALID")
     return total.reshape(self.shape)
