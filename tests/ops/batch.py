@@ -83,7 +83,10 @@ def difference(got: np.ndarray, want_tensor: torch.Tensor, ulps: float, floor: f
     if dtype.category == "complex":
         pairs = ((got.real, want.real), (got.imag, want.imag))
         size = np.abs(want.astype(np.complex128))
-        faults = (_far(g, w, dtypes.real_of(dtype), ulps, np.maximum(np.where(np.isfinite(size), size, 0), floor)) for g, w in pairs)
+        faults = (
+            _far(g, w, dtypes.real_of(dtype), ulps, np.maximum(np.where(np.isfinite(size), size, 0), floor))
+            for g, w in pairs
+        )
         return next((f for f in faults if f), "")
     if not dtype.is_inexact:
         return _report(got, want, got != want)

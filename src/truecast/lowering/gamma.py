@@ -7,7 +7,7 @@ are good to a unit or two in the last place, so both stand here, in the operand'
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from jax import lax
@@ -124,9 +124,41 @@ def digamma(x: Array) -> Array:
 
 
 register("digamma", lambda ctx, self: digamma(self))
-register("igamma", lambda ctx, self, other: lax.igamma(self, other))
-register("igammac", lambda ctx, self, other: lax.igammac(self, other))
-register("special_zeta", lambda ctx, self, other: lax.zeta(self, other))
+
+
+def _incomplete(function: Callable[[Array, Array], Array], at_zero: float) -> Callable[..., Array]:
+    """P(a, x) or Q(a, x), whose limits at the edges are PyTorch's: at x = 0 and for infinite a it is `at_zero`, at
+    a = 0 and for infinite x the complement; NaN for a negative argument, at (0, 0) and at (inf, inf)."""
+
+    def rule(ctx: Context, self: Array, other: Array) -> Array:
+        a, x, zero, infinity = self, other, like(self, 0), like(self, np.inf)
+        near, far = like(a, at_zero), like(a, 1 - at_zero)
+        result = lax.select(lax.bitwise_or(lax.eq(a, zero), lax.eq(x, infinity)), far, function(a, x))
+        result = lax.select(lax.bitwise_or(lax.eq(x, zero), lax.eq(a, infinity)), near, result)
+        undefined = lax.bitwise_or(lax.lt(a, zero), lax.lt(x, zero))
+        for corner in (zero, infinity):
+            undefined = lax.bitwise_or(undefined, lax.bitwise_and(lax.eq(a, corner), lax.eq(x, corner)))
+        undefined = lax.bitwise_or(undefined, lax.bitwise_or(is_nan(a), is_nan(x)))
+        return lax.select(undefined, like(a, math.nan), result)
+
+    return rule
+
+
+register("igamma", _incomplete(lax.igamma, 0.0))
+register("igammac", _incomplete(lax.igammac, 1.0))
+
+
+@lowers("special_zeta")
+def _zeta(ctx: Context, self: Array, other: Array) -> Array:
+    """NaN below the pole at 1; +inf at the poles q = 0, -1, -2, ..., and NaN for a fractional power of the other
+    negative q, as in PyTorch."""
+    power, q, zero, one = self, other, like(self, 0), like(self, 1)
+    result = lax.zeta(power, q)
+    left = lax.le(q, zero)
+    result = lax.select(lax.bitwise_and(left, lax.ne(power, lax.floor(power))), like(power, math.nan), result)
+    result = lax.select(lax.bitwise_and(left, lax.eq(q, lax.floor(q))), like(power, np.inf), result)
+    result = lax.select(lax.eq(power, one), like(power, np.inf), result)
+    return lax.select(lax.lt(power, one), like(power, math.nan), result)
 
 
 @lowers("polygamma")

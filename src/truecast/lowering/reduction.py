@@ -7,7 +7,7 @@ Special values follow eager (law N7): a NaN wins every maximum and minimum, the 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -203,22 +203,35 @@ register("argmax", _arg_extreme(True))
 register("argmin", _arg_extreme(False))
 
 
-def _test(every: bool) -> Any:
-    """any or all. On uint8 the result is uint8 as well (0 or 1), as in PyTorch."""
+def _test(every: bool) -> Callable[[Context, Array, tuple[int, ...]], Array]:
+    """any or all along axes. On uint8 the result is uint8 as well (0 or 1), as in PyTorch."""
 
+    def reduce(ctx: Context, x: Array, axes: tuple[int, ...]) -> Array:
+        if x.dtype == np.dtype("uint8") and ctx.dtype == x.dtype:
+            reduced = (lax.reduce_min if every else lax.reduce_max)(x, axes)
+            return lax.min(reduced, like(reduced, 1))
+        truth = x if is_bool(x) else lax.ne(x, like(x, 0))
+        return (lax.reduce_and if every else lax.reduce_or)(truth, axes)
+
+    return reduce
+
+
+def _register_test(name: str, reduce: Callable[[Context, Array, tuple[int, ...]], Array]) -> None:
     def rule(ctx: Context, self: Array, dim: Dims = None, keepdim: bool = False) -> Array:
         axes = axes_of(self, dim)
-        if self.dtype == np.dtype("uint8") and ctx.dtype == self.dtype:
-            flags = lax.min(self, like(self, 1))
-            return kept((lax.reduce_min if every else lax.reduce_max)(flags, axes), axes, keepdim)
-        truth = self if is_bool(self) else lax.ne(self, like(self, 0))
-        return kept((lax.reduce_and if every else lax.reduce_or)(truth, axes), axes, keepdim)
+        return kept(reduce(ctx, self, axes), axes, keepdim)
 
-    return rule
+    def several(ctx: Context, self: Array, dim: Dims = None, keepdim: bool = False) -> Array:
+        """An empty list of dims reduces nothing here, unlike in sum."""
+        axes = () if dim == () else axes_of(self, dim)
+        return kept(reduce(ctx, self, axes), axes, keepdim)
+
+    register(f"{name} _is_{name}_true", rule)
+    register(f"{name}.dims", several)
 
 
-register("any _is_any_true", _test(False))
-register("all _is_all_true", _test(True))
+_register_test("any", _test(False))
+_register_test("all", _test(True))
 
 
 # Norms and logarithms of sums ------------------------------------------------------------------------------

@@ -25,8 +25,6 @@ def _cumprod(ctx: Context, self: Array, dim: int) -> Array:
 
 @lowers("logcumsumexp _logcumsumexp")
 def _logcumsumexp(ctx: Context, self: Array, dim: int) -> Array:
-    if is_complex(self):
-        ctx.unsupported("of complex numbers", "take torch.log(torch.cumsum(torch.exp(x))) where it does not overflow")
     if self.ndim == 0:
         return self
     return ctx.computed(lax.associative_scan(log_add_exp, ctx.accumulated(self), axis=dim % self.ndim))
@@ -45,6 +43,8 @@ def _running_extreme(largest: bool) -> Any:
     def rule(ctx: Context, self: Array, dim: int) -> tuple[Array, Array]:
         if self.ndim == 0:
             return self, lax.full((), 0, np.dtype("int64"))
+        if is_complex(self):
+            ctx.unsupported("of complex numbers, which have no order", "take it of torch.abs(x)")
         axis = dim % self.ndim
         index = lax.broadcasted_iota(np.dtype("int64"), self.shape, axis)
         values, indices = lax.associative_scan(combine, (self, index), axis=axis)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 from jax import lax
@@ -112,7 +111,8 @@ def exp2(x: Array) -> Array:
 def _sinh(x: Array) -> Array:
     """(E + E / (E + 1)) / 2 with E = expm1(|x|), which keeps the small and rounds the large only once."""
     if is_complex(x):
-        return lax.sinh(x)
+        a, b = lax.real(x), lax.imag(x)
+        return lax.complex(lax.mul(_sinh(a), lax.cos(b)), lax.mul(_cosh(a), lax.sin(b)))
     grown = lax.expm1(lax.abs(x))
     large = lax.gt(grown, like(x, 1e9 if x.dtype.itemsize == 4 else 1e4 if x.dtype.itemsize == 2 else 1e18))
     ratio = lax.div(grown, lax.add(grown, like(x, 1)))
@@ -122,7 +122,8 @@ def _sinh(x: Array) -> Array:
 
 def _cosh(x: Array) -> Array:
     if is_complex(x):
-        return lax.cosh(x)
+        a, b = lax.real(x), lax.imag(x)
+        return lax.complex(lax.mul(_cosh(a), lax.cos(b)), lax.mul(_sinh(a), lax.sin(b)))
     half_power = lax.mul(like(x, 0.5), lax.exp(lax.abs(x)))
     return lax.add(half_power, lax.div(like(x, 0.25), half_power))
 
@@ -134,6 +135,15 @@ def _turned(x: Array) -> Array:
 
 def _turned_back(x: Array) -> Array:
     return lax.complex(lax.imag(x), lax.neg(lax.real(x)))
+
+
+def _asin(x: Array) -> Array:
+    """XLA halves the operand on the way, which takes the smallest normal numbers out of the range: they are
+    their own arcsine."""
+    if is_complex(x):
+        return lax.asin(x)
+    tiny = like(x, 8 * float(ml_dtypes.finfo(x.dtype).smallest_normal))
+    return lax.select(lax.lt(lax.abs(x), tiny), x, lax.asin(x))
 
 
 def _asinh(x: Array) -> Array:
@@ -185,7 +195,7 @@ for _names, _function in {
     "sin": lax.sin,
     "cos": lax.cos,
     "tan": lax.tan,
-    "asin": lax.asin,
+    "asin": _asin,
     "acos": lax.acos,
     "atan": _atan,
     "sinh": _sinh,
@@ -233,7 +243,9 @@ register("special_xlog1py", _x_times(lax.log1p))
 def log_add_exp(x: Array, y: Array) -> Array:
     """log(exp(x) + exp(y)) around the larger of the two; equal infinities are their own sum."""
     if is_complex(x):
-        return jnp.logaddexp(x, y)
+        first = lax.ge(lax.real(x), lax.real(y))
+        larger, smaller = lax.select(first, x, y), lax.select(first, y, x)
+        return lax.add(larger, lax.log1p(lax.exp(lax.sub(smaller, larger))))
     larger = lax.max(x, y)
     spread = lax.log1p(lax.exp(lax.neg(lax.abs(lax.sub(x, y)))))
     same = lax.bitwise_and(lax.eq(x, y), lax.eq(lax.abs(x), like(x, np.inf)))

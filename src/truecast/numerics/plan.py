@@ -227,7 +227,7 @@ class _Resolver:
 
 def _relevant(op: Op | None) -> tuple[str, ...]:
     """The settings that mean something for an operation, in the order of SETTINGS."""
-    if op is None:
+    if op is None or op.exact:
         return ()
     arithmetic = op.kind in ARITHMETIC
     if not arithmetic and not op.accumulates:
