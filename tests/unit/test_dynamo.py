@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from torch import nn
 from tests.interpret import call
 from truecast.capture import dynamo
 from truecast.capture.captured import Captured
+from truecast.errors import CaptureError
 from truecast.graph import Graph
 
 
@@ -210,6 +212,54 @@ def test_the_list_of_arguments_is_emptied_so_that_activations_are_freed() -> Non
     compiled = torch.compile(model, backend=functools.partial(dynamo.backend, compile=compile))
     compiled(torch.ones(2, 4)).sum().backward()
     assert seen[0] == 5 and len(seen) == 2
+
+
+def branching(x: torch.Tensor) -> torch.Tensor:
+    return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
+
+
+def test_a_higher_order_operation_is_refused_with_its_line() -> None:
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as caught:
+        Compiled(branching)(torch.ones(3))
+    error = caught.value.inner_exception
+    assert isinstance(error, CaptureError)
+    assert error.what == "the higher-order operation torch.ops.higher_order.cond"
+    line = branching.__code__.co_firstlineno + 1
+    assert str(error.where).startswith(f"test_dynamo.py:{line}") and str(error.where).endswith(" in branching")
+    assert error.what in str(caught.value)
+
+
+MLP = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Mlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(4, 8)
+        self.down = nn.Linear(8, 2)
+
+    def forward(self, x, sigma):
+        x = (1 - sigma) * x + sigma
+        h = F.dropout(F.gelu(self.up(x)), 0.1)
+        return self.down(
+            h
+        ).square().mean()
+"""
+
+
+def test_the_graphs_of_a_training_step_read_as_the_golden_files_say(tmp_path: Path, golden: Any) -> None:
+    path = tmp_path / "mlp.py"
+    path.write_text(MLP)
+    namespace: dict[str, Any] = {}
+    exec(compile(MLP, str(path), "exec"), namespace)
+    compiled = Compiled(namespace["Mlp"]().bfloat16())
+    compiled(torch.ones(3, 4).bfloat16(), torch.ones(3, 1).bfloat16()).backward()
+    for name, graph in compiled.graphs.items():
+        assert Graph.parse(str(graph)) == graph
+        golden(f"mlp.{name}.graph", str(graph).replace(str(tmp_path), ""))
 
 
 @pytest.mark.parametrize(

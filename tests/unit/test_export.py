@@ -242,6 +242,33 @@ def test_reading_a_number_names_the_line() -> None:
     assert refusal(lambda: trace_export(reading, (torch.ones(3),))).values == "float(x.sum())"
 
 
+def selecting(x: torch.Tensor) -> torch.Tensor:
+    return x[x > 0].sum()
+
+
+def test_a_size_that_depends_on_contents_names_the_line() -> None:
+    error = refusal(lambda: trace_export(selecting, (torch.ones(3),)))
+    line = selecting.__code__.co_firstlineno + 1
+    assert str(error) == (
+        "the size of a result depends on a tensor's contents\n"
+        f"  --> test_export.py:{line}:12 in selecting\n"
+        "  values: x[x > 0]\n"
+        "  why: a Graph has static shapes (aten.nonzero.default)\n"
+        "  help: mask to a fixed shape (torch.where, multiplication by a mask) instead of selecting"
+    )
+
+
+def test_a_dtype_contract_raises_what_pytorch_raises() -> None:
+    def mixed(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return F.linear(x, weight)
+
+    with pytest.raises(RuntimeError, match="same dtype") as caught:
+        trace_export(mixed, (torch.ones(2, 3), torch.ones(4, 3).bfloat16()))
+    assert any("F.linear(x, weight)" in note for note in caught.value.__notes__)
+    captured = trace_export(mixed, (torch.ones(2, 3), torch.ones(4, 3).bfloat16()), on_violation="cast")
+    assert ops(captured.graph) == ["t", "_to_copy", "mm"]
+
+
 def test_a_dynamic_shape_is_refused() -> None:
     program = torch.export.export(
         Sources(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import time
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -16,8 +16,6 @@ from truecast.errors import GraphError
 from truecast.graph import Graph, Input, Node, Output, Token, Value
 from truecast.graph_text import parse, render, short_names
 from truecast.sites import Site
-
-GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 def every_form() -> Graph:
@@ -74,8 +72,8 @@ def every_form() -> Graph:
     return Graph("every form", inputs, nodes, outputs).verify()
 
 
-def test_every_form_reads_as_the_golden_file_says() -> None:
-    assert render(every_form()) == (GOLDEN / "every_form.graph").read_text()
+def test_every_form_reads_as_the_golden_file_says(golden: Callable[[str, str], None]) -> None:
+    golden("every_form.graph", render(every_form()))
 
 
 def test_every_form_parses_back() -> None:
@@ -156,7 +154,7 @@ def graphs(draw: st.DrawFn) -> Graph:
     return Graph(draw(texts), tuple(inputs), tuple(nodes), tuple(draw(st.permutations(results + mutations))))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(graphs())
 def test_a_graph_parses_back_from_its_text(graph: Graph) -> None:
     text = render(graph.verify())
@@ -165,7 +163,7 @@ def test_a_graph_parses_back_from_its_text(graph: Graph) -> None:
     assert len(text.splitlines()) == text.count("\n")  # nothing in a name breaks a line
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(graphs(), st.data())
 def test_a_damaged_text_gives_a_graph_error_or_a_graph(graph: Graph, data: st.DataObject) -> None:
     text = render(graph)
@@ -266,13 +264,13 @@ def test_short_names_are_the_shortest_unique_endings() -> None:
 
 
 def test_a_large_graph_prints_and_parses_in_seconds() -> None:
-    values = [Value(f"v{i}", float32, (8, 16)) for i in range(20_001)]
+    values = [Value(f"v{i}", float32, (8, 16)) for i in range(10_001)]
     nodes = tuple(
         Node("aten.add.Tensor", (values[i], values[i], (1, 2.5)), (("alpha", 2),), (values[i + 1],), site)
-        for i in range(20_000)
+        for i in range(10_000)
         for site in [Site("/home/me/net.py", i + 1, 5, i + 1, 20, "forward", f"layers.{i}")]
     )
     graph = Graph("large", (Input(values[0]),), nodes, (Output(values[-1]),))
     started = time.process_time()
     assert parse(render(graph)) == graph
-    assert time.process_time() - started < 4  # measured 0.9 s; a quadratic step takes minutes
+    assert time.process_time() - started < 4  # measured 0.5 s; a quadratic step takes minutes

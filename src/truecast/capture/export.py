@@ -235,7 +235,24 @@ def _replay(
                     bound[declared[index]] = entry.bound
         arguments.append(argument)
     with torch_seam.as_eager(), torch_seam.without_vendor_kernels(), mode, tape:
-        returned = _Interpreter(module, tracker).run(*arguments)
+        try:
+            returned = _Interpreter(module, tracker).run(*arguments)
+        except torch_seam.data_dependence() as error:
+            raise CaptureError(
+                "the size of a result depends on a tensor's contents",
+                where=_where(tracker.current),
+                values=tracker.current.expression or None,
+                why=f"a Graph has static shapes ({str(error).splitlines()[0]})",
+                help="mask to a fixed shape (torch.where, multiplication by a mask) instead of selecting",
+            ) from None
+        except torch_seam.unsupported_by_fake_tensors() as error:
+            raise CaptureError(
+                "an operation can't run on fake tensors",
+                where=_where(tracker.current),
+                values=str(error).splitlines()[0],
+                why="it has no shape function in PyTorch",
+                help="register one (torch.library.register_fake)",
+            ) from None
     flat, out_spec = pytree.tree_flatten(returned)
     results: list[Value] = []
     leaves: list[Any] = []
