@@ -134,6 +134,15 @@ COUNT = 4096
 ONES = torch.ones(COUNT, dtype=torch.bfloat16)
 ZEROS = torch.zeros(COUNT, dtype=torch.long)
 ONE = torch.zeros(1, dtype=torch.bfloat16)
+
+
+def _embedding_bag_gradient() -> torch.Tensor:
+    weight = torch.ones(1, 4, dtype=torch.bfloat16, requires_grad=True)
+    torch.nn.functional.embedding_bag(ZEROS.view(1, -1), weight, mode="sum").sum().backward()
+    assert weight.grad is not None
+    return weight.grad
+
+
 KERNELS: dict[str, Callable[[], torch.Tensor]] = {
     "aten.index_put.default": lambda: ONE.index_put((ZEROS,), ONES, accumulate=True),
     "aten.embedding_dense_backward.default": lambda: torch.ops.aten.embedding_dense_backward(
@@ -154,6 +163,18 @@ KERNELS: dict[str, Callable[[], torch.Tensor]] = {
         torch.ones(512, 512, dtype=torch.bfloat16), [1023], 0, 512, 1
     )[511],
     "aten.segment_reduce.default": lambda: torch.segment_reduce(ONES, "sum", lengths=torch.tensor([COUNT])),
+    "aten.avg_pool2d_backward.default": lambda: torch.ops.aten.avg_pool2d_backward(
+        *(ONES.view(1, 1, 1, -1), torch.ones(1, 1, 1, 2 * COUNT - 1, dtype=torch.bfloat16), [1, COUNT], [1, 1]),
+        *([0, 0], False, True, 1),
+    ).max(),
+    "aten.replication_pad1d_backward.default": lambda: torch.ops.aten.replication_pad1d_backward(
+        ONES.view(1, 1, -1), ONES[:1].view(1, 1, 1), [COUNT - 1, 0]
+    ),
+    "aten.replication_pad2d_backward.default": lambda: torch.ops.aten.replication_pad2d_backward(
+        ONES.view(1, 1, 1, -1), ONES[:1].view(1, 1, 1, 1), [COUNT - 1, 0, 0, 0]
+    ),
+    "aten.put.default": lambda: ONE.put(ZEROS, ONES, accumulate=True),
+    "aten._embedding_bag_dense_backward.default": _embedding_bag_gradient,
     "aten.scatter_add.default": lambda: ONE.scatter_add(0, ZEROS, ONES),
     "aten.sum.default": ONES.sum,
     "aten.cumsum.default": lambda: ONES.cumsum(0)[-1],
