@@ -32,6 +32,8 @@ ROWS = (
         "query",
     ),
     *rows("sym_constrain_range sym_constrain_range_for_size _functional_sym_constrain_range", "query"),
-    *rows("_functional_sym_constrain_range_for_size _assert_async _functional_assert_async", "query"),
+    *rows(
+        "_functional_sym_constrain_range_for_size _assert_async _functional_assert_async _linalg_check_errors", "query"
+    ),
     *rows("_assert_scalar _functional_assert_scalar _assert_tensor_metadata _print _make_dep_token", "query"),
 )

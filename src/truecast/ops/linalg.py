@@ -30,7 +30,7 @@ ROWS = (
     *rows("linalg_lstsq", "linalg", numeric="self b", accumulates=_STEPS, returns="result real int64 real"),
     *rows("lu_unpack", "linalg", numeric="LU_data"),
     *rows("linalg_matrix_exp", "linalg", numeric="self", accumulates=_STEPS),
-    *rows("linalg_cross", "linalg", "promote", numeric="self other"),
+    *rows("linalg_cross", "linalg", numeric="self other"),
     *rows("_fft_c2c", "linalg", numeric="self", accumulates="the twiddled elements"),
     *rows("_fft_r2c", "linalg", numeric="self", accumulates="the twiddled elements", returns="complex"),
     *rows("_fft_c2r", "linalg", numeric="self", accumulates="the twiddled elements", returns="real"),
