@@ -36,7 +36,7 @@ def interpret(graph: Graph, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor
             if node.op == "aten.view.default":  # of a value, whose elements have an order but no strides
                 function = torch.ops.aten.reshape.default
             elif node.op == "aten.as_strided.default":
-                operands[0] = operands[0].contiguous()
+                operands[0] = operands[0].clone(memory_format=torch.contiguous_format)
             result = function(*operands, **{k: argument(v) for k, v in node.kwargs})
             results = _flat(result)
             for value, tensor in zip(node.outputs, results, strict=True):

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from truecast.ops.schema import Parameter, Schema, overload, schema
+
+Keywords = tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,19 @@ class FunctionalForm:
     written: tuple[str, ...]
     first_written: int
     dropped: frozenset[str]
+
+    def arguments(self, writing: str, args: tuple[Any, ...], kwargs: Keywords) -> tuple[tuple[Any, ...], Keywords]:
+        """The arguments of a call of the form `writing`, for this one. An argument that was left out, since it has a
+        default there, is written out: here it may have none (bernoulli_'s p)."""
+        kept = [p for p in schema(writing).parameters if p.name not in self.dropped]
+        given = {**{p.name: a for p, a in zip(schema(writing).parameters, args, strict=False)}, **dict(kwargs)}
+        required = {p.name for p in schema(self.op).parameters if not p.has_default}
+        positional = [p for p in kept if not p.keyword_only]
+        last = max((i for i, p in enumerate(positional) if p.name in given or p.name in required), default=-1)
+        return (
+            tuple([given.get(p.name, p.default) for p in positional[: last + 1]]),
+            tuple([(p.name, given[p.name]) for p in kept if p.keyword_only and p.name in given]),
+        )
 
 
 # Operations that write although their schema does not say so, and what they write (ATen's batch norms).

@@ -183,7 +183,7 @@ class Memory:
         self._roots.setdefault(key, []).append(alias)
         self._held.append(held)
 
-    def _adopt(self, tensor: torch.Tensor) -> Alias:
+    def refuse_other_than_dense(self, tensor: torch.Tensor) -> None:
         if tensor.layout is not torch.strided or tensor.is_quantized:
             raise UnsupportedError(
                 f"a tensor of layout {tensor.layout}, dtype {tensor.dtype}",
@@ -191,6 +191,9 @@ class Memory:
                 why="a Graph has dense tensors of numbers only",
                 help="convert it to a dense tensor before (`.to_dense()`, `.dequantize()`)",
             )
+
+    def _adopt(self, tensor: torch.Tensor) -> Alias:
+        self.refuse_other_than_dense(tensor)
         shape, dtype, layout = self.shape(tensor), self.dtype(tensor), _layout(tensor)
         for root in self._roots.get(torch_seam.storage_key(tensor), ()):
             if (shape, dtype, layout) == (root.value.shape, root.value.dtype, root.layout):

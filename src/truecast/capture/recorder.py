@@ -114,6 +114,7 @@ def _declare(
         if not isinstance(leaf, torch.Tensor):
             arguments.append(None)
         else:
+            tape.memory.refuse_other_than_dense(leaf)
             if mode is not None and not isinstance(leaf, torch.nn.Parameter | torch_seam.FakeTensor):
                 given = torch_seam.fake_like(leaf, mode)
             arguments.append(tape.memory.declare(given, "input", name).name)
@@ -138,8 +139,15 @@ def _run(
             return program(*args, **kwargs)
     except TruecastError as error:
         raise _placed(error, tape)  # noqa: B904  (the same error)
-    except torch_seam.data_dependence() as error:
-        raise CaptureError(
+    except Exception as error:
+        raise _explained(error, tape, name)  # noqa: B904  (the same error, or one raised from it)
+
+
+def _explained(error: Exception, tape: Tape, name: str) -> Exception:
+    """The CaptureError for what only fake tensors raise; any other error as it is."""
+    explained: CaptureError | None = None
+    if isinstance(error, torch_seam.data_dependence()) or torch_seam.reads_fake_memory(error):
+        explained = CaptureError(
             f"{name} asks for the contents of a tensor",
             where=tape.site,
             values=str(error).splitlines()[0],
@@ -147,15 +155,19 @@ def _run(
             "a shape that depends on the data has no place in it",
             help="choose with torch.where, keep the number as a tensor, or mask to a fixed shape; "
             "for an optimizer's step count, fused=True (or capturable=True)",
-        ) from error
-    except torch_seam.unsupported_by_fake_tensors() as error:
-        raise CaptureError(
+        )
+    elif isinstance(error, torch_seam.unsupported_by_fake_tensors()):
+        explained = CaptureError(
             f"{name} can't run on fake tensors",
             where=tape.site,
             values=str(error).splitlines()[0],
             why="an operation has no shape function in PyTorch",
             help="register one (torch.library.register_fake), or record with real tensors (fake=False)",
-        ) from error
+        )
+    if explained is None:
+        return error
+    explained.__cause__ = error
+    return explained
 
 
 def _placed(error: TruecastError, tape: Tape) -> TruecastError:

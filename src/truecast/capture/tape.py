@@ -15,7 +15,7 @@ import torch
 from truecast import dtypes
 from truecast.capture import torch_seam
 from truecast.capture.aliasing import Step, memory_order, read, single_step, write
-from truecast.capture.functional import HIDDEN_WRITES
+from truecast.capture.functional import HIDDEN_WRITES, functional_form
 from truecast.capture.memory import Memory
 from truecast.capture.overloads import Overload, learn
 from truecast.capture.position import Position, Tracker
@@ -116,6 +116,8 @@ class Tape(torch_seam.TorchDispatchMode):
         if self.memory.twins:
             args = self._with_twins(args)
             kwargs = {k: self._with_twins(v) for k, v in kwargs.items()}
+        if self._fake:
+            func = torch_seam.fake_rule(func) or func
         try:
             return func(*args, **kwargs)
         except Exception as error:
@@ -245,14 +247,14 @@ class Tape(torch_seam.TorchDispatchMode):
         tensor, memory = args[0], self.memory
         alias = memory.alias_of(tensor)
         name, variant = op.name.split(".")[1:]
+        form = functional_form(op.name) if op.role == "inplace_view" else None
         if name == "detach_":
             return
         if name == "as_strided_":
             raise UnsupportedError(op.name, where=self.site, help="use as_strided, which makes a new tensor")
-        if op.role == "inplace_view":
-            functional = f"aten.{name.removesuffix('_')}.{variant}"
-            value = self.emit(functional, node_args, kwargs, memory.dtype(tensor), memory.shape_now(tensor))
-            child = alias.view(Step(functional, node_args[1:], kwargs), value)
+        if form is not None:
+            value = self.emit(form.op, node_args, kwargs, memory.dtype(tensor), memory.shape_now(tensor))
+            child = alias.view(Step(form.op, node_args[1:], kwargs), value)
             memory.remember(tensor, child, memory.twins.get(id(tensor)))
         elif name == "set_" and variant == "source_Tensor":
             memory.remember(tensor, memory.alias_of(args[1]), memory.twins.get(id(args[1])))
@@ -293,9 +295,7 @@ class Tape(torch_seam.TorchDispatchMode):
                 help="write it with operations that return new tensors",
             )
         returned = op.without_written(result)
-        parameters = schema(op.name).parameters
-        node_args = tuple([a for a, p in zip(node_args, parameters, strict=False) if p.name not in form.dropped])
-        node_kwargs = tuple([(k, v) for k, v in node_kwargs if k not in form.dropped])
+        node_args, node_kwargs = form.arguments(op.name, node_args, node_kwargs)
         made = [r if r is None else self._fresh(op.stem, r) for r in returned]
         computed = computed_dtypes(form, node_args, node_kwargs) or [self.memory.dtype(t) for t in targets]
         contents = [

@@ -263,11 +263,30 @@ def data_dependence() -> tuple[type[Exception], ...]:
     return (DataDependentOutputException, DynamicOutputShapeException)
 
 
+def reads_fake_memory(error: BaseException) -> bool:
+    """Whether an operation tried to read the memory that a fake tensor does not have."""
+    return isinstance(error, RuntimeError) and "its data is not allocated yet" in str(error)
+
+
 def unsupported_by_fake_tensors() -> tuple[type[Exception], ...]:
     """What a fake tensor raises for an operation that it can't run."""
     from torch._subclasses.fake_tensor import UnsupportedFakeTensorException, UnsupportedOperatorException
 
     return (UnsupportedFakeTensorException, UnsupportedOperatorException)
+
+
+def fake_rule(func: Any) -> Callable[..., Any] | None:
+    """What to run on fake tensors in place of an operation whose meta function is stricter than the operation."""
+    return _fake_grouped_mm if func is torch.ops.aten._grouped_mm.default else None
+
+
+def _fake_grouped_mm(a: Any, b: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None) -> torch.Tensor:
+    """The meta function knows CUDA's kernel only, which takes bfloat16; the CPU's takes any floating dtype."""
+    if a.dim() == 2:
+        shape = (offs.shape[0], a.shape[0], b.shape[1]) if b.dim() == 2 else (a.shape[0], b.shape[2])
+    else:
+        shape = (a.shape[1], b.shape[1]) if b.dim() == 2 else (a.shape[0], a.shape[1], b.shape[2])
+    return a.new_empty(shape, dtype=out_dtype or a.dtype)
 
 
 @contextmanager
