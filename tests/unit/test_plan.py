@@ -165,6 +165,9 @@ def test_why_names_the_rule_its_line_and_its_reason() -> None:
         decide(policy, *MM).why == "compute = same (bfloat16), accumulate = opmath (float32), rounding = op by default"
     )
     assert decide(policy, "aten.flip.default", BF16, (0,)).why == "no arithmetic"
+    assert decide(policy, "mine.unknown.default", BF16).why == (
+        "the operations table has no row for it, so nothing is decided about it"
+    )
 
 
 def test_unused_rules_and_conflicts_are_reported_with_their_lines() -> None:

@@ -62,6 +62,7 @@ class Decision:
 
 
 NO_ARITHMETIC = Decision(None, None, "op", why="no arithmetic")
+NO_ROW = Decision(None, None, "op", why="the operations table has no row for it, so nothing is decided about it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +148,7 @@ class _Resolver:
     def decide(self, node: Node) -> Decision:
         op = self._row(node.op)
         if op is None:
-            return NO_ARITHMETIC
+            return NO_ROW
         promoted, casts = self._typing(node, op)
         relevant = _relevant(op)
         if not relevant:
