@@ -304,6 +304,10 @@ def _complex_power(base: Array, exponent: Array) -> Array:
     return lax.select(lax.eq(exponent, zero), like(base, 1), power)
 
 
+def _ldexp(significand: Array, exponent: Array) -> Array:
+    return lax.mul(significand, lax.pow(like(exponent, 2), exponent))
+
+
 def _hypot(x: Array, y: Array) -> Array:
     """sqrt(x*x + y*y), scaled by the larger so that neither square overflows or vanishes."""
     x, y = lax.abs(x), lax.abs(y)
@@ -369,6 +373,7 @@ for _names, _operation in {
     "fmin": _fmin,
     "atan2": lax.atan2,
     "hypot": _hypot,
+    "ldexp": _ldexp,
     "copysign": copysign,
     "nextafter": lax.nextafter,
     "gcd": _gcd,
