@@ -6,18 +6,24 @@ mean, since adversarial inputs put 1e38 beside 1e-38.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import ml_dtypes
 import numpy as np
+import pytest
 import torch
 
 from tests.twin import EAGER, run, single_node_graph, to_numpy
 from truecast import dtypes
 from truecast.graph import Graph, Node, Value, map_values
 from truecast.numerics.numerics import Numerics
+
+
+def fast_and_slow(fast: Iterable[torch.dtype], slow: Iterable[torch.dtype]) -> list[Any]:
+    """Parameters of a test over dtypes: a few in every run, the others in the whole sweep only (marked slow)."""
+    return [*fast, *(pytest.param(dtype, marks=pytest.mark.slow) for dtype in slow)]
 
 
 @dataclass(frozen=True)
@@ -114,9 +120,19 @@ def _report(got: np.ndarray, want: np.ndarray, wrong: np.ndarray) -> str:
     return f"{int(wrong.sum())} of {wrong.size} differ at {samples}"
 
 
-def in_batches(cases: list[Case], size: int) -> Iterable[list[Case]]:
-    for start in range(0, len(cases), size):
-        yield cases[start : start + size]
+def accepted(case: Case) -> bool:
+    """Whether eager itself takes the call."""
+    _, name, overload = case.op.split(".")
+    try:
+        getattr(getattr(torch.ops.aten, name), overload)(*case.args, **case.kwargs)
+    except (RuntimeError, TypeError, IndexError, ValueError):
+        return False
+    return True
 
 
-Builder = Callable[[torch.dtype], Iterable[Case]]
+def check(cases: list[Case], at_least: int) -> None:
+    """Asserts that every call that eager takes gives what eager gives, and that it takes `at_least` many."""
+    taken = [c for c in cases if accepted(c)]
+    assert len(taken) >= at_least, f"eager took only {len(taken)} of {len(cases)} calls"
+    found = differences(taken)
+    assert not found, "\n".join(found)
