@@ -88,3 +88,27 @@ def test_margin_losses() -> None:
         grad = draw(torch.float32, *loss.shape)
         calls.append(call(f"aten.{name}_backward.default", grad, x[:4], labels, reduction, is_target))
     compare_all(calls, ulps=8)
+
+
+def test_ctc_loss() -> None:
+    """Bounds: 32 ulps, six steps of a sum of exponentials. Beyond an input's length eager leaves log alpha unset."""
+    probabilities = draw(torch.float32, 6, 2, 5).log_softmax(-1)
+    padded, joined = torch.tensor([[1, 2, 2], [3, 1, 0]]), torch.tensor([1, 2, 2, 3, 1])
+    ctc, grad = torch.ops.aten._ctc_loss, torch.tensor([1.0, 0.5])
+    calls: list[Call] = []
+    for targets, inputs, lengths in (
+        (padded, [6, 5], [3, 2]),
+        (joined, [6, 5], [3, 2]),
+        (padded, [6, 6], [1, 0]),
+        (padded, torch.tensor([6, 5]), torch.tensor([3, 2])),
+    ):
+        overload = "Tensor" if isinstance(inputs, torch.Tensor) else "default"
+        args = (probabilities, targets, inputs, lengths)
+        loss, log_alpha = getattr(ctc, overload)(*args)
+        calls.append(call(f"aten._ctc_loss.{overload}", *args, outputs=(0,)))
+        calls.append(call(f"aten._ctc_loss_backward.{overload}", grad, *args, loss, log_alpha, 0))
+    args = (probabilities[:3], padded, [3, 3], [3, 2])  # three steps can't spell "1 2 2": an infinite loss
+    loss, log_alpha = ctc(*args, 0, True)
+    calls.append(call("aten._ctc_loss.default", *args, 0, True, outputs=(0,)))
+    calls.append(call("aten._ctc_loss_backward.default", grad, *args, loss, log_alpha, 0, True))
+    compare_all(calls, ulps=32)

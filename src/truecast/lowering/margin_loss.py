@@ -1,4 +1,4 @@
-"""Multi-class and multi-label margin losses, and connectionist temporal classification, with their backwards."""
+"""Multi-class and multi-label margin losses, with their backwards."""
 
 from __future__ import annotations
 

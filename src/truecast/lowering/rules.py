@@ -10,6 +10,7 @@ from truecast.lowering import (  # noqa: F401
     contraction,
     convolution,
     creation,
+    ctc_loss,
     distance,
     elementwise,
     embedding,
