@@ -19,6 +19,7 @@ from truecast.capture.functional import HIDDEN_WRITES, functional_form
 from truecast.capture.memory import Memory
 from truecast.capture.overloads import Overload, learn
 from truecast.capture.position import Position, Tracker
+from truecast.capture.shapes import Shapes
 from truecast.capture.signature import computed_dtypes, flat, violation
 from truecast.capture.writes import DIRECT
 from truecast.dtypes import DType
@@ -57,7 +58,7 @@ class Tape(torch_seam.TorchDispatchMode):
         self.memory = Memory(fake_mode, self.emit, self._identify, self._input_name, lambda: self.site)
         self.reads: list[Position] = []  # where the program looked at a tensor's contents (item, bool)
         self.failed = False  # whether an operation raised; `site` is then its site
-        self._fake = fake_mode is not None
+        self._shapes = None if fake_mode is None else Shapes(fake_mode)
         self._unknown: InputKind = unknown
         self._on_violation = on_violation
         self._records: list[Record] = []
@@ -90,14 +91,14 @@ class Tape(torch_seam.TorchDispatchMode):
         if op.role == "constant":
             return self._record_constant(func, args[0])
         node_args, node_kwargs = self._encode(args), tuple([(k, self._encode(v)) for k, v in kwargs.items()])
-        if op.row is not None and op.row.contracts and (self._fake or torch_seam.FakeTensor in types):
+        if op.row is not None and op.row.contracts and (self._shapes is not None or torch_seam.FakeTensor in types):
             broken = violation(op.name, op.row, node_args, node_kwargs)
             if broken is not None and self._on_violation == "raise":
                 self.failed = True
                 raise self._noted(broken.raised())
             if broken is not None and self._on_violation == "cast" and broken.casts:
                 return self._with_casts(func, op, args, kwargs, dict(broken.casts))
-        result = self._execute(func, args, kwargs)
+        result = self._execute(func, args, kwargs, remembered=op.role == "plain")
         if op.role == "plain":
             self._record_plain(op, node_args, node_kwargs, result)
         elif op.role == "view":
@@ -112,14 +113,15 @@ class Tape(torch_seam.TorchDispatchMode):
             return args[0]
         return result
 
-    def _execute(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _execute(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], remembered: bool = False) -> Any:
         if self.memory.twins:
             args = self._with_twins(args)
             kwargs = {k: self._with_twins(v) for k, v in kwargs.items()}
-        if self._fake:
-            func = torch_seam.fake_rule(func) or func
         try:
-            return func(*args, **kwargs)
+            if self._shapes is None:
+                return func(*args, **kwargs)
+            func = torch_seam.fake_rule(func) or func
+            return self._shapes.run(func, args, kwargs) if remembered else func(*args, **kwargs)
         except Exception as error:
             self.failed = True
             raise self._noted(error)  # noqa: B904  (the same exception)
