@@ -8,7 +8,7 @@ import torch
 from tests.lowered import arithmetic, chain, compiled, stablehlo
 from tests.twin import run, to_numpy
 from truecast import dtypes
-from truecast.graph import Graph, Node, Output, Value
+from truecast.graph import Graph, Input, Node, Output, Value
 from truecast.numerics.numerics import Numerics
 from truecast.numerics.plan import resolve
 
@@ -73,6 +73,20 @@ def test_n3_a_reduction_reads_the_rounded_value() -> None:
     # 64 float32 additions of numbers below 8 err by less than 64 * 8 * 2^-24 = 3e-5; dropping the rounding by far more.
     assert abs(want - unrounded) > 3e-3, "the data must tell a rounded operand from a wide one"
     assert abs(float(got) - want) < 3e-5
+
+
+def test_n3_a_cast_of_the_policys_reads_the_rounded_value() -> None:
+    a, b, x = (Value(name, dtypes.float16, (64,)) for name in "abx")
+    base, y = (Value(name, dtypes.bfloat16, (64,)) for name in ("base", "y"))
+    nodes = (Node("aten.mul.Tensor", (a, b), (), (x,)), Node("aten.lerp.Scalar", (base, x, 0.5), (), (y,)))
+    graph = Graph("g", (Input(a), Input(b), Input(base)), nodes, (Output(y),)).verify()
+    policy = REGION.with_settings(on_mismatch="cast")
+    assert [d.region for d in resolve(graph, policy).decisions] == [1, 1]
+    assert resolve(graph, policy).decisions[1].casts == (("end", dtypes.bfloat16),)
+    first, second, start = (t.float() for t in operands())
+    (got,) = run(graph, [first.half(), second.half(), start.bfloat16()], policy)
+    end = (first.half().float() * second.half().float()).half().bfloat16()
+    np.testing.assert_array_equal(got, to_numpy(start.bfloat16().float().lerp(end.float(), 0.5).bfloat16()))
 
 
 def test_n3_regions_stand_in_the_plan() -> None:

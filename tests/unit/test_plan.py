@@ -203,6 +203,14 @@ rounding = "compiler"
     assert resolve(one(*MUL), EMPTY.with_rule(compute="same")).conflicts == ()
 
 
+def test_a_rule_that_decides_somewhere_is_in_no_conflict() -> None:
+    policy = EMPTY.with_rule(compute="same").with_rule(op="aten.mul.*", compute="float64")
+    plan = resolve(block(1), policy)
+    assert (plan.unused, plan.conflicts) == ((), ())
+    (late,) = resolve(one(*MUL), policy).conflicts
+    assert (late.rule, late.by, late.nodes, late.certain) == (policy.rules[1], policy.rules[0], 1, False)
+
+
 def test_a_presets_own_idle_rules_are_only_counted() -> None:
     text = resolve(one(*MUL), Numerics.preset("tpu")).text(200)
     assert "  rules      4 of the preset's 5 decide nothing here\n" in text
