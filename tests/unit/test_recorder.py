@@ -245,6 +245,60 @@ def test_recurrent_layers_are_recorded_as_their_arithmetic() -> None:
     assert not any("mkldnn" in n.op for n in captured.graph.nodes)
 
 
+def test_random_operations_draw_what_eager_draws() -> None:
+    def program(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        noise = torch.empty_like(x).uniform_(-1, 1).add_(torch.randn(4))
+        return F.dropout(x, 0.5), noise, torch.bernoulli(x), F.dropout1d(x, 0.5)
+
+    x = torch.rand(8, 4)
+    captured = trace(program, (x,))
+    torch.manual_seed(7)
+    got = call(captured, [x])
+    torch.manual_seed(7)
+    for index, want in zip(captured.results, program(x), strict=True):
+        torch.testing.assert_close(got[index], want, rtol=0, atol=0)
+
+
+def test_grouped_products_of_any_floating_dtype() -> None:
+    offsets = torch.tensor([8, 16], dtype=torch.int32)
+    check(lambda a, b: F.grouped_mm(a, b, offs=offsets), torch.randn(16, 8), torch.randn(2, 8, 16))
+
+
+def test_a_parameter_passed_as_argument_is_an_input() -> None:
+    weight, x = nn.Parameter(torch.randn(3)), torch.randn(3)
+
+    def program(w: torch.Tensor, x: torch.Tensor) -> None:
+        (w * x).sum().backward()
+
+    captured = trace(program, (weight, x))
+    assert [(i.kind, i.path) for i in captured.graph.inputs] == [("input", "w"), ("input", "x")]
+    assert weight.grad is None
+    torch.testing.assert_close(call(captured, [weight.detach(), x])[captured.gradients["w"]], x)
+
+
+def test_one_tensor_passed_twice_is_two_inputs() -> None:
+    x = torch.randn(3)
+    captured = trace(lambda a, b: a - b, (x, x))
+    assert captured.arguments == ("a", "b")
+    torch.testing.assert_close(call(captured, [x, x + 1])[0], torch.full((3,), -1.0))
+
+
+def test_compiled_code_is_recorded_as_the_operations_it_runs() -> None:
+    compiled = torch.compile(lambda x: x.sin() + 1, backend="eager")
+    with recording() as tape:
+        compiled(torch.ones(3))
+    assert [n.op for n in tape.graph.nodes][-2:] == ["aten.sin.default", "aten.add.Tensor"]
+
+
+def test_recordings_nest() -> None:
+    with recording() as outer:
+        x = torch.ones(3)
+        with recording() as inner:
+            x.mul_(2)
+    assert [n.op for n in inner.graph.nodes] == ["aten.mul.Tensor"]
+    assert [n.op for n in outer.graph.nodes] == ["aten.ones.default", "aten.mul.Tensor"]
+
+
 def test_a_long_program_is_recorded_without_recursion() -> None:
     def program(x: torch.Tensor) -> torch.Tensor:
         y = torch.zeros(4, 3)
@@ -416,6 +470,18 @@ def test_a_branch_on_data_is_one_error_with_its_line() -> None:
 def test_a_shape_that_depends_on_data_is_an_error() -> None:
     with pytest.raises(CaptureError, match=r"asks for the contents of a tensor\n  --> test_recorder.py:\d+:\d+"):
         trace(lambda x: x[x > 0], (torch.ones(2),))
+
+
+def test_a_size_that_is_a_symbol_is_an_error() -> None:
+    from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    dynamic = StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC, DimDynamic.STATIC])
+    x = mode.from_tensor(torch.randn(4, 3), symbolic_context=dynamic)
+    with pytest.raises(CaptureError) as caught:
+        trace(lambda x: x + 1, (x,))
+    assert caught.value.what == "a size that is not known while recording"
+    assert caught.value.values is not None and caught.value.values.startswith("a tensor of shape [s")
 
 
 def test_an_object_as_result_is_an_error() -> None:
