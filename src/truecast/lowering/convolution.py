@@ -67,15 +67,15 @@ def _window(
     return _Window(tuple(kernel), full(stride), full(padding), full(dilation), groups)
 
 
-def _correlate(ctx: Context, x: Array, w: Array, window: _Window) -> Array:
-    """x [N, I, ...], w [O, I / groups, ...] -> [N, O, ...]."""
+def _correlate(ctx: Context, x: Array, w: Array, window: _Window, out: Sequence[int]) -> Array:
+    """x [N, I, ...], w [O, I / groups, ...] -> [N, O, *out]: the first `out` windows, where more of them fit (into
+    the gradient of a transposed convolution whose output_padding is a stride or more)."""
     if window.is_patch():
-        out = tuple(extent // k for extent, k in zip(x.shape[2:], window.kernel, strict=True))
         patches = _patches(x, window, out)
         taps = tuple(range(1, 2 + window.rank))
         product = ctx.dot(patches, w, ((1, *range(2 + window.rank, 2 + 2 * window.rank)), taps))
         return _move_last_to_channels(product)
-    return ctx.convolve(
+    y = ctx.convolve(
         x,
         w,
         window_strides=window.stride,
@@ -84,6 +84,7 @@ def _correlate(ctx: Context, x: Array, w: Array, window: _Window) -> Array:
         dimension_numbers=window.dimension_numbers(),
         feature_group_count=window.groups,
     )
+    return lax.slice(y, (0,) * y.ndim, (*y.shape[:2], *out))
 
 
 def _spread(ctx: Context, y: Array, w: Array, window: _Window, extents: Sequence[int]) -> Array:
@@ -206,7 +207,11 @@ def _convolution(
     **_: Any,
 ) -> Array:
     window = _window(weight.shape[2:], stride, padding, dilation, groups)
-    y = _spread(ctx, input, weight, window, ctx.shape[2:]) if transposed else _correlate(ctx, input, weight, window)
+    y = (
+        _spread(ctx, input, weight, window, ctx.shape[2:])
+        if transposed
+        else _correlate(ctx, input, weight, window, ctx.shape[2:])
+    )
     return _with_bias(ctx, y, bias)
 
 
@@ -229,7 +234,7 @@ def _convolution_backward(
     grad_input = grad_weight = grad_bias = None
     if ctx.wanted[0]:
         grad_input = (
-            _correlate(ctx, grad_output, weight, window)
+            _correlate(ctx, grad_output, weight, window, input.shape[2:])
             if transposed
             else _spread(ctx, grad_output, weight, window, input.shape[2:])
         )
