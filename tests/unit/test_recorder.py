@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import sys
+import weakref
 from collections.abc import Callable
 from typing import Any
 
+import numpy
 import pytest
 import torch
 from torch import nn
@@ -392,6 +394,27 @@ def test_a_block_is_recorded_while_it_really_runs() -> None:
     assert any(o.value is not None and o.value.name.startswith("mean") for o in graph.outputs if o.kind == "result")
     model(x)
     assert len(tape.graph.nodes) == inside
+
+
+def test_a_block_keeps_no_batch_alive() -> None:
+    layer, batches = nn.Linear(3, 2), []
+    with recording() as tape, torch.no_grad():
+        for _ in range(3):
+            x = torch.from_numpy(numpy.ones((4, 3), dtype=numpy.float32))
+            batches.append(weakref.ref(x))
+            layer(x)
+        del x
+        assert [b() for b in batches] == [None] * 3
+    assert [i.path for i in tape.graph.inputs if i.kind == "input"] == ["input", "input_2", "input_3"]
+
+
+def test_a_block_says_where_contents_were_read_and_splits_lists() -> None:
+    with recording() as tape:
+        x, y = torch._foreach_add([torch.ones(2), torch.ones(3)], 1)
+        if x.sum() > y.sum().item():
+            raise AssertionError
+    assert [s.expression for s in tape.reads] == ["y.sum().item()", "x.sum() > y.sum().item()"]
+    assert [n.op for n in tape.graph.nodes if "foreach" in n.op] == []
 
 
 def test_two_models_in_a_block_have_names_of_their_own() -> None:

@@ -27,14 +27,16 @@ Layout = tuple[tuple[int, ...], int]  # strides, storage offset
 
 @dataclass(slots=True)
 class Entry:
-    """A graph input: its first value, its tensor (kept alive, so that its id stays its own) and its alias.
+    """A graph input: its first value and its alias.
 
-    gradient: the tensor's `.grad` when it was first seen."""
+    tensor: what the program owns; None for an input of kind input, which may die (a batch of a training loop).
+    gradient: the tensor's `.grad` when it was first seen.
+    """
 
     value: Value
     kind: InputKind
     path: str
-    tensor: torch.Tensor
+    tensor: torch.Tensor | None
     alias: Alias
     gradient: torch.Tensor | None = None
 
@@ -127,10 +129,14 @@ class Memory:
             return self._known[id(tensor)][1].value
         return self._new_input(tensor, kind, path).value
 
-    def add_constant(self, tensor: torch.Tensor) -> Value:
-        """An input of kind constant that no tensor of the program stands for."""
-        value = Value(self._name("constant"), self.dtype(tensor), self.shape(tensor))
-        self.inputs.append(Entry(value, "constant", value.name, tensor, Alias(value)))
+    def add_contents(self, tensor: torch.Tensor, kind: InputKind) -> Value:
+        """An input with the contents of `tensor`, which the program has not got its hands on; a constant is copied."""
+        value = Value(self._name(kind), self.dtype(tensor), self.shape(tensor))
+        kept = None
+        if kind != "input":
+            with torch_seam.without_modes():
+                kept = tensor if isinstance(tensor, torch_seam.FakeTensor) else tensor.clone()
+        self.inputs.append(Entry(value, kind, value.name, kept, Alias(value)))
         return value
 
     def add(self, tensor: torch.Tensor, value: Value) -> bool:
@@ -212,7 +218,8 @@ class Memory:
         alias = Alias(value)
         alias.layout = _layout(tensor)
         gradient = tensor.grad if tensor.is_leaf and tensor.requires_grad else None
-        self.inputs.append(Entry(value, kind, path or value.name, tensor, alias, gradient))
+        owned = None if kind == "input" else tensor
+        self.inputs.append(Entry(value, kind, path or value.name, owned, alias, gradient))
         self._root(tensor, alias)
         self.remember(tensor, alias, self._twin(tensor))
         return alias

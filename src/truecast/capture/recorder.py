@@ -23,6 +23,7 @@ from truecast.capture.surroundings import Surroundings, modules_of
 from truecast.capture.tape import OnViolation, Tape
 from truecast.errors import CaptureError, TruecastError
 from truecast.graph import Graph, Value
+from truecast.sites import Site
 
 
 def trace(
@@ -39,7 +40,8 @@ def trace(
     become inputs with their qualified names; other tensors that the program reaches become constants; numbers are
     baked in. `on_violation` says what happens at an operation that refuses its operands' dtypes (fake tensors let
     some of them pass): PyTorch's own exception, a cast to the weight's dtype (law N12), or "keep", as it is.
-    Raises CaptureError for a program that a Graph can't describe, and whatever the program raises.
+    What the call makes and leaves in an object of the program's own is lost, an optimizer's first state too: record
+    its second step. Raises CaptureError for a program that a Graph can't describe, and whatever the program raises.
     """
     kwargs = dict(kwargs or {})
     leaves, in_spec = pytree.tree_flatten((args, kwargs))
@@ -79,7 +81,12 @@ class Recording:
         tape = self._tape
         owned = {e.alias.value.name for e in tape.memory.inputs}
         values = {v.name: v for v in (read(alias, tape.emit) for alias in tape.memory.living()) if v.name not in owned}
-        return tape.graph("recording", list(values.values()))
+        return decompose.expand(tape.graph("recording", list(values.values())))
+
+    @property
+    def reads(self) -> tuple[Site, ...]:
+        """Where the program looked at a tensor's contents (`.item()`, a branch): what a device has to wait for."""
+        return tuple(position.site() for position in self._tape.reads)
 
     def _end(self) -> None:
         self._graph = self._build()
@@ -215,7 +222,7 @@ def _captured(
     surroundings.refuse_shared_writes()
     graph = tape.graph(name, outputs, replaced)
     graph = decompose.expand(graph.without_dead_nodes()).without_dead_nodes().verify()
-    bound = {e.value.name: e.tensor for e in tape.memory.inputs if e.kind != "input"}
+    bound = {e.value.name: e.tensor for e in tape.memory.inputs if e.tensor is not None}
     return Captured(graph, bound, arguments, in_spec, out_spec, tuple(results), gradients)
 
 

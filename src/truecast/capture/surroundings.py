@@ -124,11 +124,11 @@ class Surroundings:
 
     def new_gradients(self) -> Iterator[tuple[str, Value]]:
         """The gradients that the call left where there was none, or another tensor."""
-        for entry in list(self._tape.memory.inputs):
-            if entry.kind != "input" and id(entry.tensor) not in self._gradients:
-                path = self._tape.tracker.tensors.get(id(entry.tensor), ("", entry.path))[1]
-                if entry.tensor.requires_grad and entry.tensor.is_leaf:
-                    self._gradients[id(entry.tensor)] = (path, entry.tensor, entry.gradient)
+        for entry in self._tape.memory.inputs:
+            tensor = entry.tensor
+            if tensor is not None and tensor.requires_grad and tensor.is_leaf:
+                path = self._tape.tracker.tensors.get(id(tensor), ("", entry.path))[1]
+                self._gradients.setdefault(id(tensor), (path, tensor, entry.gradient))
         for path, tensor, before in self._gradients.values():
             if tensor.grad is not None and tensor.grad is not before:
                 yield path, self._tape.memory.read(tensor.grad)

@@ -57,7 +57,6 @@ class Tape(torch_seam.TorchDispatchMode):
         self.tracker = Tracker()
         self.memory = Memory(fake_mode, self.emit, self._identify, self._input_name, lambda: self.site)
         self.reads: list[Position] = []  # where the program looked at a tensor's contents (item, bool)
-        self.failed = False  # whether an operation raised; `site` is then its site
         self._shapes = None if fake_mode is None else Shapes(fake_mode)
         self._unknown: InputKind = unknown
         self._on_violation = on_violation
@@ -94,7 +93,6 @@ class Tape(torch_seam.TorchDispatchMode):
         if op.row is not None and op.row.contracts and (self._shapes is not None or torch_seam.FakeTensor in types):
             broken = violation(op.name, op.row, node_args, node_kwargs)
             if broken is not None and self._on_violation == "raise":
-                self.failed = True
                 raise self._noted(broken.raised())
             if broken is not None and self._on_violation == "cast" and broken.casts:
                 return self._with_casts(func, op, args, kwargs, dict(broken.casts))
@@ -123,7 +121,6 @@ class Tape(torch_seam.TorchDispatchMode):
             func = torch_seam.fake_rule(func) or func
             return self._shapes.run(func, args, kwargs) if remembered else func(*args, **kwargs)
         except Exception as error:
-            self.failed = True
             raise self._noted(error)  # noqa: B904  (the same exception)
 
     def _noted(self, error: Exception) -> Exception:
@@ -223,20 +220,17 @@ class Tape(torch_seam.TorchDispatchMode):
             self.memory.remember(tensor, parent.view(single_step(op.name, args, kwargs, index), value))
 
     def _record_constant(self, func: Any, tensor: torch.Tensor) -> Any:
-        """`torch.tensor(2.0)`: one number becomes a literal of the Graph, several an input of kind constant."""
+        """`torch.tensor(2.0)`: one number becomes a literal of the Graph, several an input."""
         memory = self.memory
         if memory.knows(tensor):
             value = memory.read(tensor)
-        elif isinstance(tensor, torch_seam.FakeTensor):
-            value = memory.add_constant(tensor)
-        elif tensor.numel() == 1:
+        elif tensor.numel() == 1 and not isinstance(tensor, torch_seam.FakeTensor):
             with torch_seam.without_modes():
                 number = tensor.item()
             dtype, shape = memory.dtype(tensor), memory.shape(tensor)
             value = self.emit("aten.full.default", (shape, number), (("dtype", dtype),), dtype, shape)
         else:
-            with torch_seam.without_modes():
-                value = memory.add_constant(tensor.clone())
+            value = memory.add_contents(tensor, self._unknown)
         memory.twins.clear()
         result = self._execute(func, (tensor,), {})
         memory.add(result, value)
