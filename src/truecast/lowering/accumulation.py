@@ -8,14 +8,14 @@ and the policy would be a name without an effect.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import ml_dtypes
 import numpy as np
 from jax import lax
 
-Array = jax.Array
+Array: TypeAlias = jax.Array
 _Combine = Callable[[Array, Array], Array]
 
 

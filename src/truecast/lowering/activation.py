@@ -290,7 +290,7 @@ for _names, _function in {
 }.items():
     register(_names, _activation(_function))
 
-for _names, _function in {
+_BACKWARDS: dict[str, Callable[..., Array]] = {
     "hardtanh_backward": _hardtanh_backward,
     "hardsigmoid_backward": _hardsigmoid_backward,
     "hardswish_backward": _hardswish_backward,
@@ -299,8 +299,9 @@ for _names, _function in {
     "silu_backward": _silu_backward,
     "mish_backward": _mish_backward,
     "softplus_backward": _softplus_backward,
-}.items():
-    register(_names, _backward(_function))
+}
+for _names, _slope in _BACKWARDS.items():
+    register(_names, _backward(_slope))
 register(
     "hardshrink_backward",
     lambda ctx, grad_out, self, lambd: _shrink_backward(grad_out, self, ctx.broadcast(lambd, self)),

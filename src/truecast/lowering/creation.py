@@ -29,13 +29,14 @@ def filled(ctx: Context, value: Any) -> Array:
 def number_in(value: complex | float | int | bool, dtype: np.dtype[Any]) -> Any:
     """A Python number as `dtype` holds it: integers wrap, floats truncate into integers, complex loses its
     imaginary part."""
-    if isinstance(value, complex) and dtype.kind != "c":
-        value = value.real
+    if dtype.kind == "c":
+        return value
+    real = value.real if isinstance(value, complex) else value
     if dtype.kind in "iu":
         bits = 8 * dtype.itemsize
-        wrapped = int(value) & ((1 << bits) - 1)
+        wrapped = int(real) & ((1 << bits) - 1)
         return wrapped - (1 << bits) if dtype.kind == "i" and wrapped >> (bits - 1) else wrapped
-    return value
+    return real
 
 
 register("full new_full", lambda ctx, size, fill_value, self=None: filled(ctx, fill_value))
@@ -91,7 +92,7 @@ def _spaced(ctx: Context, start: Any, end: Any, steps: int) -> Array:
 @lowers("linspace")
 def _linspace(ctx: Context, start: Any, end: Any, steps: int) -> Array:
     if ctx.dtype.kind == "c":
-        parts = [_spaced(ctx, *(_part(value, name) for value in (start, end)), steps) for name in ("real", "imag")]
+        parts = [_spaced(ctx, _part(start, name), _part(end, name), steps) for name in ("real", "imag")]
         return converted(lax.complex(*parts), ctx.dtype)
     if ctx.dtype.kind in "iu":
         start, end = (v if hasattr(v, "dtype") else number_in(v, _INT64) for v in (start, end))

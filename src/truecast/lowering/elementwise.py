@@ -16,9 +16,8 @@ from jax import lax
 
 from truecast.lowering.context import Array, Context
 from truecast.lowering.registry import lowers, register
-from truecast.ops.operands import bound
 
-SIGNED_OF_WIDTH = {2: np.dtype("int16"), 4: np.dtype("int32"), 8: np.dtype("int64")}
+SIGNED_OF_WIDTH: dict[int, np.dtype[Any]] = {2: np.dtype("int16"), 4: np.dtype("int32"), 8: np.dtype("int64")}
 
 
 def is_float(x: Array) -> bool:
@@ -226,88 +225,6 @@ def _remainder(x: Array, y: Array) -> Array:
     return lax.select(_different_signs(remainder, y), lax.add(remainder, y), remainder)
 
 
-def _integer_power(base: Array, exponent: Array) -> Array:
-    """base ** exponent for integers, wrapping as C does, by repeated squaring: one round per bit of the largest
-    exponent. A negative exponent gives 1 / base**n truncated: 0, but for the bases 1 and -1."""
-    zero, one, two = like(base, 0), like(base, 1), like(base, 2)
-
-    def step(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        result, factor, left = state
-        odd = lax.ne(lax.bitwise_and(left, one), zero)
-        return (
-            lax.select(odd, lax.mul(result, factor), result),
-            lax.mul(factor, factor),
-            lax.div(left, two),
-        )
-
-    def busy(state: tuple[Array, Array, Array]) -> Array:
-        return lax.reduce_or(lax.gt(state[2], zero), tuple(range(state[2].ndim)))
-
-    start = lax.max(exponent, zero)
-    result, _, _ = lax.while_loop(busy, step, (one, base, start))
-    if base.dtype.kind == "u":
-        return result
-    odd = lax.ne(lax.bitwise_and(exponent, one), zero)
-    minus_one = lax.select(odd, like(base, -1), one)
-    unit = lax.select(lax.eq(base, one), one, lax.select(lax.eq(base, like(base, -1)), minus_one, zero))
-    return lax.select(lax.lt(exponent, zero), unit, result)
-
-
-def _known_power(x: Array, exponent: complex | float | int) -> Array | None:
-    """x ** exponent for the exponents that eager computes without pow; None for any other."""
-    if exponent == 2:
-        return lax.mul(x, x)
-    if exponent == 3:
-        return lax.mul(lax.mul(x, x), x)
-    if exponent == 0.5:
-        return lax.sqrt(x)
-    if exponent == -0.5:
-        return lax.div(like(x, 1), lax.sqrt(x))
-    if exponent == -1:
-        return lax.div(like(x, 1), x)
-    if exponent == -2:
-        return lax.div(like(x, 1), lax.mul(x, x))
-    return None
-
-
-@lowers("pow")
-def _pow(ctx: Context, self: Array, exponent: Array) -> Array:
-    if is_bool(self):  # False ** True is the only False
-        return lax.bitwise_or(self, lax.bitwise_not(exponent))
-    if is_integer(self):
-        return _integer_power(self, exponent)
-    written = bound(ctx.node)["exponent"]
-    if isinstance(written, bool | int | float | complex):
-        if written == 0:
-            return like(self, 1)
-        if written == 1:
-            return self
-        if abs(written) == 0.5 and ctx.dtype == np.dtype("float16"):
-            # Eager's float16 kernel calls pow, for which -inf and -0.0 have the root of their absolute value.
-            edge = lax.bitwise_or(lax.eq(self, like(self, -np.inf)), lax.eq(self, like(self, 0)))
-            self = lax.select(edge, lax.abs(self), self)
-        known = _known_power(self, written)
-        if known is not None:
-            return known
-    if is_complex(self):
-        return _complex_power(self, exponent)
-    return lax.pow(self, exponent)
-
-
-def _complex_power(base: Array, exponent: Array) -> Array:
-    """exp(exponent * log(base)); 0 ** 0 is 1, and 0 to a power of positive real part is 0."""
-    zero = like(base, 0)
-    power = lax.exp(lax.mul(exponent, lax.log(base)))
-    real = lax.real(exponent)
-    vanishes = lax.bitwise_and(lax.eq(base, zero), lax.gt(real, like(real, 0)))
-    power = lax.select(vanishes, zero, power)
-    return lax.select(lax.eq(exponent, zero), like(base, 1), power)
-
-
-def _ldexp(significand: Array, exponent: Array) -> Array:
-    return lax.mul(significand, lax.pow(like(exponent, 2), exponent))
-
-
 def _hypot(x: Array, y: Array) -> Array:
     """sqrt(x*x + y*y), scaled by the larger so that neither square overflows or vanishes."""
     x, y = lax.abs(x), lax.abs(y)
@@ -373,7 +290,6 @@ for _names, _operation in {
     "fmin": _fmin,
     "atan2": lax.atan2,
     "hypot": _hypot,
-    "ldexp": _ldexp,
     "copysign": copysign,
     "nextafter": lax.nextafter,
     "gcd": _gcd,
@@ -465,7 +381,7 @@ def split_exponent(x: Array) -> tuple[Array, Array]:
     """(mantissa, exponent) with x == mantissa * 2**exponent and 0.5 <= |mantissa| < 1; the exponent is int32.
     Zeros, infinities and NaNs come back unchanged with exponent 0."""
     info = ml_dtypes.finfo(x.dtype)
-    integer = SIGNED_OF_WIDTH[x.dtype.itemsize]
+    integer: np.dtype[Any] = SIGNED_OF_WIDTH[x.dtype.itemsize]
     tiny = lax.lt(lax.abs(x), like(x, float(info.smallest_normal)))
     lift = info.nmant + 2
     normal = lax.select(tiny, lax.mul(x, like(x, 2.0**lift)), x)

@@ -25,6 +25,7 @@ from truecast.lowering import (  # noqa: F401
     optimizer,
     polynomials,
     pooling,
+    powers,
     random,
     recurrent,
     reduction,

@@ -221,6 +221,7 @@ for _names, _function in {
 }.items():
     register(_names, lambda ctx, self, function=_function: function(self))
 
+register("ldexp", lambda ctx, self, other: lax.mul(self, exp2(other)))
 register("special_spherical_bessel_j0", lambda ctx, x: _spherical_j0(x))
 
 
