@@ -82,7 +82,7 @@ def short_names(paths: Iterable[str]) -> dict[str, str]:
 
 def _endings(path: str) -> list[str]:
     parts = path.split("/")
-    return ["/".join(parts[-count:]) for count in range(1, len(parts) + 1)]
+    return [ending for count in range(1, len(parts) + 1) if (ending := "/".join(parts[-count:]))]
 
 
 def _as_name(text: str) -> str:

@@ -253,13 +253,15 @@ def test_blank_lines_and_carriage_returns_are_accepted() -> None:
 
 
 def test_short_names_are_the_shortest_unique_endings() -> None:
-    paths = ["/a/net.py", "/b/net.py", "/b/loss.py", "net.py", "<stdin>", "", "/b/loss.py"]
+    paths = ["/a/net.py", "/b/net.py", "/b/loss.py", "net.py", "<stdin>", "", "/b/loss.py", "/", "a/"]
     assert short_names(paths) == {
         "/a/net.py": "a/net.py",
         "/b/net.py": "b/net.py",
         "/b/loss.py": "loss.py",
         "net.py": "net.py",
         "<stdin>": "<stdin>",
+        "/": "/",
+        "a/": "a/",
     }
 
 
