@@ -15,6 +15,7 @@ from truecast.lowering import (  # noqa: F401
     elementwise,
     embedding,
     fft,
+    grouped,
     gamma,
     grid_sample,
     indexing,

@@ -1,0 +1,62 @@
+"""Matrix products of groups of rows (mixtures of experts), and the counting that finds the groups.
+
+The group of a row is data, so a group's size is no shape: each group's product is formed over all rows with the
+others' zeroed, and each row takes its own group's result.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from truecast.lowering.context import Array, Context
+from truecast.lowering.registry import lowers
+
+
+def _membership(ends: Array, length: int) -> Array:
+    """bool[groups, length]: whether position j lies in group g, which ends before `ends[g]`, where the next starts."""
+    positions = lax.broadcasted_iota(ends.dtype, (ends.shape[0], length), 1)
+    starts = lax.concatenate([lax.full((1,), 0, ends.dtype), ends[:-1]], 0)
+    return (positions >= starts[:, None]) & (positions < ends[:, None])
+
+
+@lowers("_grouped_mm")
+def _grouped_mm(
+    ctx: Context, self: Array, mat2: Array, offs: Array | None = None, bias: Array | None = None, **_: Any
+) -> Array:
+    """Rows of self in groups times a matrix a group (2-d by 3-d); a matrix a group times columns in groups (3-d by
+    2-d); a product a group of the shared axis (2-d by 2-d); without groups, a stack of products (3-d by 3-d)."""
+    if bias is not None:
+        ctx.unsupported("with a bias", help="add the bias to the product")
+    if offs is None:
+        return ctx.dot(self, mat2, ((2,), (1,)), ((0,), (0,)))
+    zero = ctx.constant(0, self)
+    if self.ndim == 2 and mat2.ndim == 3:
+        inside = _membership(offs, self.shape[0])[:, :, None]
+        rows = jnp.where(inside, self[None], zero)
+        return ctx.dot(rows, mat2, ((0, 2), (0, 1)))
+    if self.ndim == 3 and mat2.ndim == 2:
+        inside = _membership(offs, mat2.shape[1])[:, None, :]
+        columns = jnp.where(inside, mat2[None], zero)
+        return ctx.dot(self, columns, ((0, 2), (0, 1)))
+    inside = _membership(offs, self.shape[1])
+    parts = jnp.where(inside[:, None, :], self[None], zero)
+    return ctx.dot(parts, mat2, ((2,), (0,)))
+
+
+@lowers("histc")
+def _histc(ctx: Context, self: Array, bins: int = 100, min: float = 0, max: float = 0) -> Array:
+    """Counts of elements in `bins` equal parts of [min, max], the last part closed; of the data's range if min == max."""
+    x = lax.reshape(self, (self.size,))
+    low, high = ctx.constant(min, x), ctx.constant(max, x)
+    if min == max and x.size:
+        low, high = jnp.min(x), jnp.max(x)
+    one = ctx.constant(1, x)
+    low, high = jnp.where(low == high, low - one, low), jnp.where(low == high, high + one, high)
+    place = lax.floor((x - low) * ctx.constant(bins, x) / (high - low))
+    place = lax.min(place, ctx.fill(bins - 1, place))
+    edges = lax.broadcasted_iota(x.dtype, (bins, x.size), 0)
+    inside = (place[None] == edges) & ((x >= low) & (x <= high))[None]
+    return ctx.sum(jnp.where(inside, one, ctx.constant(0, x)), (1,))
