@@ -13,9 +13,9 @@ from tests.models.zoo import ZOO, Loss
 # float32: root mean square error of a gradient as a fraction of its size; sums are taken in another order, and an error
 # made early is carried through the layers. 1e-5 of the largest gradient is noise on both sides (a key bias's is zero).
 FLOAT32_BOUND, FLOAT32_NOISE = 2e-3, 1e-5
-# bfloat16: the distance to a float64 run, as a multiple of eager's own. Both round every intermediate once; the roundings
-# fall on other elements, so that one tensor may be somewhat worse and the next one better. 2e-2 of the largest
-# gradient: one rounding (2^-8) in each of half a dozen layers.
+# bfloat16: the distance to a float64 run, as a multiple of eager's own. Both round every intermediate once; the
+# roundings fall on other elements, so that one tensor may be somewhat worse and the next one better. 2e-2 of the
+# largest gradient: one rounding (2^-8) in each of half a dozen layers.
 BFLOAT16_RATIO, BFLOAT16_NOISE = 1.5, 2e-2
 
 

@@ -48,7 +48,7 @@ def _grouped_mm(
 
 @lowers("histc")
 def _histc(ctx: Context, self: Array, bins: int = 100, min: float = 0, max: float = 0) -> Array:
-    """Counts of elements in `bins` equal parts of [min, max], the last part closed; of the data's range if min == max."""
+    """Counts in `bins` equal parts of [min, max], the last one closed; of the data's range if min == max."""
     x = lax.reshape(self, (self.size,))
     low, high = ctx.constant(min, x), ctx.constant(max, x)
     if min == max and x.size:
