@@ -466,6 +466,24 @@ def test_a_broken_contract_is_cast_or_kept_on_demand() -> None:
     assert [v.dtype.name for v in node.inputs] == ["float32", "bfloat16"]
 
 
+@pytest.mark.parametrize(
+    ("program", "shapes", "op"),
+    [
+        (lambda x, w, b: F.conv2d(x, w, b), [(1, 3, 8, 8), (4, 3, 3, 3), (4,)], "convolution"),
+        (lambda x, w, b: F.linear(x, w, b), [(2, 3), (4, 3), (4,)], "addmm"),
+        (lambda x, w, b: F.layer_norm(x, (3,), w, b), [(2, 3), (3,), (3,)], "native_layer_norm"),
+        (lambda x, w, b: torch.baddbmm(b, x, w), [(2, 3, 4), (2, 4, 5), (2, 3, 5)], "baddbmm"),
+    ],
+)
+def test_casts_follow_the_weight_where_demands_share_an_operand(program: Any, shapes: Any, op: str) -> None:
+    x, weight, bias = (torch.randn(shape) for shape in shapes)
+    graph = trace(program, (x.double(), weight.bfloat16(), bias.double()), on_violation="cast").graph
+    (node,) = [n for n in graph.nodes if n.op == f"aten.{op}.default"]
+    assert {v.dtype.name for v in node.inputs} == {"bfloat16"}
+    casts = [n for n in graph.nodes if n.op == "aten._to_copy.default"]
+    assert {next(n.inputs).name for n in casts} == {"x", "b"} and len(casts) == 2
+
+
 # -- what can't be recorded -------------------------------------------------------------------------------------
 
 
@@ -524,6 +542,15 @@ def test_an_object_as_result_is_an_error() -> None:
 def test_a_sparse_tensor_is_an_error() -> None:
     with pytest.raises(UnsupportedError, match=r"a result of layout torch\.sparse_coo"):
         trace(lambda x: x.to_sparse(), (torch.ones(2),))
+
+
+def test_a_sparse_tensor_is_refused_as_an_operand_and_may_be_detached() -> None:
+    sparse, dense = torch.eye(3).to_sparse().requires_grad_(), torch.randn(3, 2)
+    with recording() as tape:
+        sparse.detach()  # what saving it for backward does, where an exception would end the process
+    assert tape.graph.nodes == ()
+    with pytest.raises(UnsupportedError, match=r"a tensor of layout torch\.sparse_coo"), recording():
+        torch.sparse.mm(sparse, dense)
 
 
 def test_a_higher_order_operation_is_an_error() -> None:

@@ -189,8 +189,12 @@ class Memory:
         self._roots.setdefault(key, []).append(alias)
         self._held.append(held)
 
+    def holds(self, tensor: torch.Tensor) -> bool:
+        """Whether the tensor is one that a Graph can have: dense, of numbers."""
+        return tensor.layout is torch.strided and not tensor.is_quantized
+
     def refuse_other_than_dense(self, tensor: torch.Tensor) -> None:
-        if tensor.layout is not torch.strided or tensor.is_quantized:
+        if not self.holds(tensor):
             raise UnsupportedError(
                 f"a tensor of layout {tensor.layout}, dtype {tensor.dtype}",
                 where=self._here(),

@@ -20,7 +20,7 @@ from truecast.capture.memory import Memory
 from truecast.capture.overloads import Overload, learn
 from truecast.capture.position import Position, Tracker
 from truecast.capture.shapes import Shapes
-from truecast.capture.signature import computed_dtypes, flat, violation
+from truecast.capture.signature import agreeing_casts, computed_dtypes, flat, violation
 from truecast.capture.writes import DIRECT
 from truecast.dtypes import DType
 from truecast.errors import CaptureError, UnsupportedError
@@ -29,7 +29,8 @@ from truecast.ops.schema import schema
 from truecast.sites import Site
 
 # What happens where dtypes break an operation's contract: PyTorch's exception, a cast to the dtype that the
-# contract follows (law N12), or nothing: the node is recorded as the fake tensors let it pass.
+# contract follows (law N12; not where PyTorch checks before it dispatches: a convolution's bias, attention), or
+# nothing: the node is recorded as the fake tensors let it pass.
 OnViolation = Literal["raise", "cast", "keep"]
 
 Kwargs = tuple[tuple[str, Argument], ...]
@@ -80,8 +81,10 @@ class Tape(torch_seam.TorchDispatchMode):
                 return NotImplemented  # a subclass with its own dispatch: the tape sees what it does inside
         kwargs = kwargs or {}
         op = learn(func)
-        if op.role == "query":
-            return func(*args, **kwargs)
+        if op.role == "query" or (op.role == "identity" and not self.memory.holds(args[0])):
+            return func(
+                *args, **kwargs
+            )  # saving a tensor for backward detaches it, where an exception ends the process
         self._position = self.tracker.here()
         if op.role == "composite":
             with self:
@@ -94,8 +97,11 @@ class Tape(torch_seam.TorchDispatchMode):
             broken = violation(op.name, op.row, node_args, node_kwargs)
             if broken is not None and self._on_violation == "raise":
                 raise self._noted(broken.raised())
-            if broken is not None and self._on_violation == "cast" and broken.casts:
-                return self._with_casts(func, op, args, kwargs, dict(broken.casts))
+            if broken is not None and self._on_violation == "cast":
+                casts = agreeing_casts(op.name, op.row, node_args, node_kwargs)
+                if not casts:
+                    raise self._noted(broken.raised())
+                return self._with_casts(func, op, args, kwargs, casts)
         result = self._execute(func, args, kwargs, remembered=op.role == "plain")
         if op.role == "plain":
             self._record_plain(op, node_args, node_kwargs, result)
