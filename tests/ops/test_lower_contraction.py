@@ -55,6 +55,7 @@ def test_empty_inner_axis_gives_zeros_and_beta_zero_ignores_nan() -> None:
             call("aten.addmm.default", torch.ones(3), torch.ones(2, 0), torch.ones(0, 3)),
             call("aten.addmm.default", nan, a, b, beta=0),
             call("aten.addmm.default", nan, a, b),
+            call("aten.addr.default", nan, torch.ones(2), torch.ones(3), beta=0),
         ]
     )
 

@@ -17,6 +17,7 @@ WINDOWS: dict[str, Window] = {
     "2d, stride leaves a rest": ((2, 4, 10, 9), (6, 4, 3, 2), [2, 3], [0, 1], [1, 1], False, [0, 0], 1),
     "2d groups": ((2, 4, 9, 8), (6, 2, 3, 3), [2, 1], [1, 0], [1, 2], False, [0, 0], 2),
     "2d depthwise": ((2, 4, 9, 8), (8, 1, 3, 3), [1, 1], [1, 1], [1, 1], False, [0, 0], 4),
+    "1d depthwise, strided": ((2, 4, 11), (4, 1, 4), [2], [3], [1], False, [0], 4),
     "2d large window": ((2, 3, 16, 16), (4, 3, 7, 7), [2, 2], [3, 3], [1, 1], False, [0, 0], 1),
     "2d patch": ((2, 3, 9, 8), (5, 3, 2, 2), [2, 2], [0, 0], [1, 1], False, [0, 0], 1),
     "2d pointwise": ((2, 4, 5, 6), (6, 4, 1, 1), [1, 1], [0, 0], [1, 1], False, [0, 0], 1),
@@ -55,7 +56,8 @@ def test_forward(dtype: torch.dtype, ulps: float) -> None:
 
 @pytest.mark.parametrize(("dtype", "ulps"), [(torch.float32, 16), (torch.bfloat16, 2)])
 def test_backward(dtype: torch.dtype, ulps: float) -> None:
-    compare_all([backward(n, dtype, [True, True, True]) for n in WINDOWS], ulps=ulps)
+    names = list(WINDOWS)[:: 1 if dtype is torch.float32 else 3]  # a rule has one form for all dtypes
+    compare_all([backward(n, dtype, [True, True, True]) for n in names], ulps=ulps)
 
 
 def test_backward_of_any_output_mask() -> None:

@@ -4,19 +4,22 @@ All of them are three maps of one bilinear form (x: the wide side, y: the stride
 `_correlate` (x, w) -> y, `_spread` (y, w) -> x, `_kernel_gradient` (x, y) -> w. A transposed convolution is
 `_spread`, with the same kernel layout [y channels, x channels / groups, window].
 
-Two forms avoid slow paths that were measured on XLA:CPU (jaxlib 0.10.2, two cores): a window that is a patch
-(stride == kernel, no padding) is a matrix product, 0.5 ms where the dilated input gradient takes 69; and the
-kernel gradient is one matrix product per window position, 1 ms where the grouped convolution form takes 99.
+Three forms avoid slow paths that were measured on XLA:CPU (jaxlib 0.10.2, two cores): a window that is a patch
+(stride == kernel, no padding) is a matrix product, 0.5 ms where the dilated input gradient takes 69; the kernel
+gradient is one matrix product per window position, 1 ms where the grouped convolution form takes 99; and a
+depthwise convolution is one elementwise product per window position.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax.numpy as jnp
 from jax import lax
 
 from truecast.lowering.context import Array, Context
@@ -75,6 +78,8 @@ def _correlate(ctx: Context, x: Array, w: Array, window: _Window, out: Sequence[
         taps = tuple(range(1, 2 + window.rank))
         product = ctx.dot(patches, w, ((1, *range(2 + window.rank, 2 + 2 * window.rank)), taps))
         return _move_last_to_channels(product)
+    if _is_depthwise(ctx, x, w, window):
+        return _correlate_depthwise(ctx, x, w, window, out)
     y = ctx.convolve(
         x,
         w,
@@ -92,6 +97,8 @@ def _spread(ctx: Context, y: Array, w: Array, window: _Window, extents: Sequence
     if window.is_patch():
         product = ctx.dot(y, w, ((1,), (0,)))  # [N, *out, I, *kernel]
         return _unpatch(product, window, y.shape[2:], extents)
+    if _is_depthwise(ctx, y, w, window):
+        return _spread_depthwise(ctx, y, w, window, extents)
     swapped = _swap_channels(lax.rev(w, window.spatial), window.groups)
     padding = []
     for axis, extent in enumerate(extents):
@@ -120,14 +127,55 @@ def _kernel_gradient(ctx: Context, x: Array, y: Array, window: _Window) -> Array
     positions = (0, *range(3, 3 + window.rank))
     products = []
     for offset in itertools.product(*map(range, window.kernel)):
-        starts = [d * o for d, o in zip(window.dilation, offset, strict=True)]
-        limits = [o + (n - 1) * s + 1 for o, n, s in zip(starts, out, window.stride, strict=True)]
-        taken = lax.slice(padded, (0, 0, *starts), (*padded.shape[:2], *limits), (1, 1, *window.stride)).reshape(
-            x.shape[0], groups, -1, *out
-        )
+        taken = _taken(padded, window, offset, out).reshape(x.shape[0], groups, -1, *out)
         products.append(ctx.dot(grouped_y, taken, (positions, positions), ((1,), (1,))))  # [groups, O/g, I/g]
     stacked = lax.concatenate([p[..., None] for p in products], dimension=3)
     return stacked.reshape(y.shape[1], x.shape[1] // groups, *window.kernel)
+
+
+def _taken(padded: Array, window: _Window, offset: Sequence[int], out: Sequence[int]) -> Array:
+    """[N, C, *out]: each window's element at `offset`."""
+    starts = [d * o for d, o in zip(window.dilation, offset, strict=True)]
+    limits = [o + (n - 1) * s + 1 for o, n, s in zip(starts, out, window.stride, strict=True)]
+    return lax.slice(padded, (0, 0, *starts), (*padded.shape[:2], *limits), (1, 1, *window.stride))
+
+
+def _is_depthwise(ctx: Context, operand: Array, w: Array, window: _Window) -> bool:
+    """One input channel per group, and an algorithm under which a product is one exact or float32 multiplication."""
+    one_pass = ctx.decision.algorithm in ("", "f32_f32_f32") or operand.dtype == "bfloat16"
+    shaped = window.groups > 1 and w.shape[1] == 1 and math.prod(window.kernel) <= _MOST_POSITIONS
+    return shaped and one_pass
+
+
+def _tap(ctx: Context, w: Array, offset: Sequence[int]) -> Array:
+    """[1, O, 1, ..]: a depthwise kernel's weights at one window position."""
+    return ctx.accumulated(w[(slice(None), 0, *offset)]).reshape(1, -1, *(1,) * len(offset))
+
+
+def _correlate_depthwise(ctx: Context, x: Array, w: Array, window: _Window, out: Sequence[int]) -> Array:
+    edges = [(0, 0, 0), (0, 0, 0), *_padding_that_covers(x.shape[2:], out, window)]
+    wide = ctx.accumulated(x)
+    padded = jnp.repeat(lax.pad(wide, ctx.constant(0, wide), edges), w.shape[0] // x.shape[1], axis=1)
+    terms = [
+        _taken(padded, window, offset, out) * _tap(ctx, w, offset)
+        for offset in itertools.product(*map(range, window.kernel))
+    ]
+    return functools.reduce(ctx.add, terms)
+
+
+def _spread_depthwise(ctx: Context, y: Array, w: Array, window: _Window, extents: Sequence[int]) -> Array:
+    wide, out = ctx.accumulated(y), y.shape[2:]
+    terms = []
+    for offset in itertools.product(*map(range, window.kernel)):
+        term = wide * _tap(ctx, w, offset)
+        per_channel = term.reshape(y.shape[0], window.groups, -1, *out)
+        edges = [(0, 0, 0), (0, 0, 0)]
+        for axis, extent in enumerate(extents):
+            first = offset[axis] * window.dilation[axis] - window.padding[axis]
+            last = first + (out[axis] - 1) * window.stride[axis]
+            edges.append((first, extent - 1 - last, window.stride[axis] - 1))
+        terms.append(lax.pad(ctx.sum(per_channel, (2,)), ctx.constant(0, wide), edges))
+    return functools.reduce(ctx.add, terms)
 
 
 def _kernel_gradient_by_convolution(ctx: Context, x: Array, y: Array, window: _Window) -> Array:
