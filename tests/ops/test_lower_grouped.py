@@ -29,3 +29,12 @@ def test_a_histogram_is_eagers(bins: int, low: float, high: float) -> None:
 
 def test_a_histogram_of_one_value_is_eagers() -> None:
     compare("aten.histc.default", torch.full((4,), 2.0), 5, 0, 0, ulps=0)
+
+
+def test_transformers_own_grouped_product_is_eagers() -> None:
+    import transformers.integrations.moe  # noqa: F401  (registers the operation)
+
+    torch.manual_seed(0)
+    rows, experts, gradient = torch.randn(16, 32), torch.randn(4, 32, 8), torch.randn(16, 8)
+    compare("transformers.grouped_mm_fallback.default", rows, experts, OFFSETS, ulps=8)
+    compare("transformers.grouped_mm_fallback_backward.default", rows, experts, OFFSETS, gradient, ulps=8)

@@ -10,6 +10,7 @@ from typing import get_args
 
 import pytest
 import torch
+import transformers.integrations.moe  # noqa: F401  (registers the operations of mixtures of experts)
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from truecast import dtypes, ops
@@ -24,19 +25,20 @@ _TABLE_SOURCE = Path(ops.__file__).with_name("table.py").read_text()
 
 
 def _overloads() -> Iterator[str]:
+    """Those of PyTorch, and those of the libraries whose operations the table knows."""
     for name in torch._C._dispatch_get_all_op_names():
         namespace, _, rest = name.partition("::")
-        if namespace == "aten":
+        if namespace in ("aten", "transformers"):
             base, _, variant = rest.partition(".")
-            yield f"aten.{base}.{variant or 'default'}"
+            yield f"{namespace}.{base}.{variant or 'default'}"
 
 
 OVERLOADS = tuple(_overloads())
 
 
 def _tagged(op: str) -> bool:
-    _, base, variant = op.split(".")
-    return torch.Tag.core in getattr(getattr(torch.ops.aten, base), variant).tags
+    namespace, base, variant = op.split(".")
+    return torch.Tag.core in getattr(getattr(getattr(torch.ops, namespace), base), variant).tags
 
 
 def test_every_core_overload_has_a_row() -> None:
@@ -45,14 +47,9 @@ def test_every_core_overload_has_a_row() -> None:
 
 
 def test_every_name_exists_in_torch() -> None:
-    bases = {op.split(".")[1] for op in OVERLOADS}
-    unknown = []
-    for name in ops.table():
-        base, _, variant = name.partition(".")
-        exists = f"aten.{base}.{variant}" in OVERLOADS if variant else base in bases or f"{base}_" in bases
-        if not exists:
-            unknown.append(name)
-    assert unknown == []
+    names = {op.removeprefix("aten.") for op in OVERLOADS}
+    names |= {name.rpartition(".")[0] for name in names}
+    assert [name for name in ops.table() if name not in names and f"{name}_" not in names] == []
 
 
 def test_numeric_and_return_names_are_schema_arguments() -> None:

@@ -32,18 +32,40 @@ def _grouped_mm(
         ctx.unsupported("with a bias", help="add the bias to the product")
     if offs is None:
         return ctx.dot(self, mat2, ((2,), (1,)), ((0,), (0,)))
-    zero = ctx.constant(0, self)
     if self.ndim == 2 and mat2.ndim == 3:
-        inside = _membership(offs, self.shape[0])[:, :, None]
-        rows = jnp.where(inside, self[None], zero)
-        return ctx.dot(rows, mat2, ((0, 2), (0, 1)))
+        return _rows(ctx, self, mat2, offs)
+    zero = ctx.constant(0, self)
     if self.ndim == 3 and mat2.ndim == 2:
         inside = _membership(offs, mat2.shape[1])[:, None, :]
         columns = jnp.where(inside, mat2[None], zero)
         return ctx.dot(self, columns, ((0, 2), (0, 1)))
-    inside = _membership(offs, self.shape[1])
-    parts = jnp.where(inside[:, None, :], self[None], zero)
-    return ctx.dot(parts, mat2, ((2,), (0,)))
+    return _shared(ctx, self, mat2, offs)
+
+
+def _rows(ctx: Context, rows: Array, matrices: Array, ends: Array) -> Array:
+    """[rows, k] by [groups, k, n] -> [rows, n]. All but one group's products of a row are zero: the sum is exact."""
+    inside = _membership(ends, rows.shape[0])[:, :, None]
+    return ctx.dot(jnp.where(inside, rows[None], ctx.constant(0, rows)), matrices, ((0, 2), (0, 1)))
+
+
+def _shared(ctx: Context, left: Array, right: Array, ends: Array) -> Array:
+    """[m, rows] by [rows, n] -> [groups, m, n]: each group sums over its own rows."""
+    inside = _membership(ends, left.shape[1])[:, None, :]
+    return ctx.dot(jnp.where(inside, left[None], ctx.constant(0, left)), right, ((2,), (0,)))
+
+
+@lowers("transformers.grouped_mm_fallback")
+def _fallback(ctx: Context, input: Array, weight: Array, offs: Array) -> Array:
+    return _rows(ctx, input, weight, offs)
+
+
+@lowers("transformers.grouped_mm_fallback_backward")
+def _fallback_backward(
+    ctx: Context, input: Array, weight: Array, offs: Array, grad_output: Array
+) -> tuple[Array, Array]:
+    transposed = lax.transpose(weight, (0, 2, 1))
+    by_row = lax.transpose(input, (1, 0))
+    return _rows(ctx, grad_output, transposed, offs), _shared(ctx, by_row, grad_output, offs)
 
 
 @lowers("histc")
