@@ -67,6 +67,7 @@ def test_the_default_dtype_is_part_of_the_question() -> None:
 def test_tensors_of_known_contents_keep_them() -> None:
     with torch_seam.new_fake_mode() as mode:
         known, one = Shapes(mode), torch.tensor(1)
+        known.run(aten.add.Tensor, (torch.empty((), dtype=torch.int64), 1), {})  # remembered, of unknown contents
         for _ in range(3):
             one = known.run(aten.add.Tensor, (one, 1), {})
         assert int(one) == 4
