@@ -60,6 +60,8 @@ def test_singular_matrices_say_where() -> None:
         call("aten._linalg_det.default", singular, ulps=4),
         call("aten._linalg_slogdet.default", singular, ulps=4),
         call("aten.linalg_inv_ex.default", singular, outputs=(1,)),
+        call("aten._linalg_solve_ex.default", torch.zeros(2, 0, 0), torch.zeros(2, 0, 3)),
+        call("aten.linalg_inv_ex.default", torch.zeros(0, 0)),
     ]
     compare_all(calls)
     graph, tensors, _ = single_node_graph("aten.linalg_cholesky_ex.default", -torch.eye(2))

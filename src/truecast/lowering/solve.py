@@ -22,6 +22,8 @@ def _factor(A: Array) -> tuple[Array, Array, Array]:
 
 def _info(packed: Array) -> Array:
     singular = diagonal(packed) == 0
+    if singular.shape[-1] == 0:
+        return lax.full(singular.shape[:-1], 0, "int32")
     first = jnp.argmax(singular, axis=-1).astype("int32") + jnp.asarray(1, "int32")
     return jnp.where(jnp.any(singular, axis=-1), first, jnp.asarray(0, "int32"))
 
