@@ -66,6 +66,16 @@ def test_a_constant_result_is_fresh_at_each_call() -> None:
     assert second.tolist() == [3.0] * 64
 
 
+def test_handing_over_waits_for_the_result() -> None:
+    """execute returns at once; whoever has the capsule may read, and whoever owns the arguments may write."""
+    square = jax.ShapeDtypeStruct((1024, 1024), jnp.float32)
+    program, x = compiled(lambda x: x @ x @ x @ x, square), jnp.ones((1024, 1024))
+    result = program.execute([x])[0]
+    assert not result.is_ready()
+    pjrt_seam.hand_over(result)
+    assert result.is_ready()
+
+
 def test_a_donated_buffer_is_reused_and_gone() -> None:
     program = compiled(lambda x, y: x + y, F32, F32, donate_argnums=(0,))
     x, y = jnp.ones(1024), jnp.ones(1024)

@@ -512,3 +512,27 @@ def test_what_is_no_literal_can_not_be_saved(tmp_path: Path) -> None:
         "  why: a saved program keeps numbers, strings and None beside tensors"
     )
     assert list(tmp_path.iterdir()) == []
+
+
+class Pair:
+    def __init__(self, first: torch.Tensor, second: torch.Tensor) -> None:
+        self.first, self.second = first, second
+
+
+def test_a_class_without_a_name_can_not_be_saved_but_runs(tmp_path: Path) -> None:
+    from torch.utils import _pytree as pytree
+
+    if Pair not in pytree.SUPPORTED_NODES:
+        pytree.register_pytree_node(Pair, lambda p: ([p.first, p.second], None), lambda leaves, _: Pair(*leaves))
+    program = tc.lower(lambda x: Pair(x + 1, x * 2), X)
+    result = program.compile()(X)
+    assert isinstance(result, Pair) and torch.equal(result.second, X * 2)
+    with pytest.raises(UsageError, match="the class of its result has no name to save it under"):
+        program.save(tmp_path / "program")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_result_that_is_no_literal_can_not_be_saved(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        tc.lower(lambda x: (x, 2j), X).save(tmp_path / "program")
+    assert str(caught.value).startswith("can't save the program: result 1 is a complex")

@@ -175,19 +175,37 @@ def _replacements(graph: Graph, weights: Mapping[str, torch.Tensor]) -> dict[str
 
 def _calling_to_json(calling: Calling) -> dict[str, Any]:
     for position, leaf in calling.baked.items():
-        if type(leaf) not in _LITERALS:
-            raise UsageError(
-                f"can't save the program: argument {position} is a {type(leaf).__name__}",
-                why="a saved program keeps numbers, strings and None beside tensors",
-            )
+        _require_literal(leaf, f"argument {position}")
+    for position, entry in enumerate(calling.results):
+        if isinstance(entry, tuple):
+            _require_literal(entry[1], f"result {position}")
     return {
         "arguments": calling.arguments,
         "results": [["constant", r[1]] if isinstance(r, tuple) else r for r in calling.results],
-        "in_spec": None if calling.in_spec is None else pytree.treespec_dumps(calling.in_spec),
-        "out_spec": None if calling.out_spec is None else pytree.treespec_dumps(calling.out_spec),
+        "in_spec": _spec_to_json(calling.in_spec, "arguments"),
+        "out_spec": _spec_to_json(calling.out_spec, "result"),
         "baked": list(calling.baked.items()),
         "gradients": dict(calling.gradients),
     }
+
+
+def _require_literal(leaf: Any, what: str) -> None:
+    if type(leaf) not in _LITERALS:
+        raise UsageError(
+            f"can't save the program: {what} is a {type(leaf).__name__}",
+            why="a saved program keeps numbers, strings and None beside tensors",
+        )
+
+
+def _spec_to_json(spec: Any, what: str) -> str | None:
+    try:
+        return None if spec is None else pytree.treespec_dumps(spec)
+    except NotImplementedError as error:
+        raise UsageError(
+            f"can't save the program: the class of its {what} has no name to save it under",
+            why=str(error).splitlines()[0],
+            help="use tuples, lists, dicts and namedtuples registered with torch.utils._pytree",
+        ) from error
 
 
 def _calling_from_json(data: Mapping[str, Any], bound: Mapping[str, torch.Tensor]) -> Calling:

@@ -103,9 +103,9 @@ class CompiledProgram:
 
     def call_flat(self, leaves: Sequence[Any]) -> list[Any]:
         """From the leaves of (args, kwargs) to the leaves of the result."""
+        # Execution goes on after `execute` returns, and reads the arguments' own memory; every result that is
+        # handed out below waits for it, so the caller may change the arguments as soon as the call is over.
         outputs = self._execute(self._arrays(leaves))
-        for array in outputs:
-            array.block_until_ready()
         for index, slot in self._mutations:
             self._write_back(slot, outputs[self._positions[index]], leaves)
         tensors: dict[int, torch.Tensor | None] = {}

@@ -67,5 +67,5 @@ def alias(capsule: Any, device: Any) -> Any:
 
 
 def hand_over(array: Any) -> Any:
-    """A DLPack capsule of an array's memory, which keeps the memory alive."""
+    """A DLPack capsule of an array's memory, which keeps the memory alive. Waits until the array is computed."""
     return _jax.buffer_to_dlpack_managed_tensor(array, stream=None)

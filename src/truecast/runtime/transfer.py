@@ -58,7 +58,7 @@ def to_device(tensor: torch.Tensor, held: DType, client: Client, transfers: Tran
 
 
 def to_torch(array: Any, dtype: DType, client: Client, transfers: Transfers) -> torch.Tensor:
-    """The array as a tensor of `dtype` that owns the array's memory. The array must be ready and nobody else's."""
+    """The array, once it is computed, as a tensor of `dtype` that owns its memory. It must be nobody else's."""
     if client.target != "cpu":
         array = jax.device_put(array, client.host)
         array.block_until_ready()
