@@ -26,7 +26,7 @@ def steps(value: float) -> list[torch.Tensor]:
 @pytest.mark.parametrize(("dtype", "ulps"), DTYPES)
 def test_fused_steps(dtype: torch.dtype, ulps: float) -> None:
     parameters, grads, means, squares, largest = lists(dtype, 5)
-    adam: dict[str, Any] = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.999, "weight_decay": 0.1, "eps": 1e-8}
+    adam: dict[str, Any] = {"lr": 0.5, "beta1": 0.9, "beta2": 0.999, "weight_decay": 0.1, "eps": 1e-8}
     adam |= {"amsgrad": False, "maximize": False}
     tensors = (parameters, grads, means, squares)
     calls: list[Call] = []
@@ -34,7 +34,7 @@ def test_fused_steps(dtype: torch.dtype, ulps: float) -> None:
         calls.append(call(f"aten.{name}.default", *tensors, [], steps(1.0), **adam))
         calls.append(call(f"aten.{name}.default", *tensors, [], steps(7.0), **{**adam, "maximize": True}))
         calls.append(call(f"aten.{name}.default", *tensors, largest, steps(3.0), **{**adam, "amsgrad": True}))
-        rate = {**adam, "lr": torch.tensor(1e-3)}
+        rate = {**adam, "lr": torch.tensor(0.5)}
         calls.append(call(f"aten.{name}.tensor_lr", *tensors, [], steps(2.0), **rate))
     sgd: dict[str, Any] = {"weight_decay": 0.1, "momentum": 0.9, "lr": 0.1, "dampening": 0.2, "nesterov": False}
     sgd |= {"maximize": False, "is_first_step": False}
