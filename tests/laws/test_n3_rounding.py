@@ -8,6 +8,7 @@ most that `xla_allow_excess_precision` permits.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -131,6 +132,21 @@ def test_n3_op_survives_xlas_optimizations(dtype: str) -> None:
     rounded = re.findall(rf"= {narrow}\[512\]\S* convert\(.*op_name=\"[^\"]*/(v\d+)\.aten", program.optimized_hlo)
     assert sorted(set(rounded)) == [f"v{i}" for i in range(len(CHAIN))]
     assert "xla_allow_excess_precision" not in program.stablehlo
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "product", [lambda x, y: x * y, lambda x, y: x.square(), lambda x, y: x**2], ids=["mul", "square", "pow"]
+)
+def test_n3_op_rounds_a_product_before_it_is_added(dtype: str, product: Callable[..., torch.Tensor]) -> None:
+    """XLA:CPU would contract the two to a fused multiply-add, whatever it is told of fast math."""
+    x, y, z = torch.randn(3, 4096, generator=torch.Generator().manual_seed(1), dtype=getattr(torch, dtype))
+
+    def program(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+        return product(x, y) + z
+
+    lowered = tc.lower(program, x, y, z, numerics=policy("op"))
+    assert same_bits(lowered.compile()(x, y, z), program(x, y, z))
 
 
 def test_n3_op_survives_a_compiler_that_elides_converts() -> None:

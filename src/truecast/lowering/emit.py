@@ -144,14 +144,22 @@ class _Engine:
                 self.wide[value.name] = (decision.region, array)
                 if value.name not in self.exits:  # nobody reads it rounded: no convert that means nothing (law N2)
                     continue
-            array = _round(array, held, decision)
+            array = _round(array, held, decision, node.op.split(".")[1] in _ENDS_IN_A_PRODUCT)
             arithmetic = decision.compute is not None or decision.accumulate is not None
             self.rounded[value.name] = _flush(array) if self.flush and arithmetic else array
 
 
-def _round(array: Array, held: Any, decision: Decision) -> Array:
+# Operations whose last step is a multiplication.
+_ENDS_IN_A_PRODUCT = frozenset(["mul", "square", "pow", "silu", "gelu", "mish", "hardswish", "deg2rad", "rad2deg"])
+
+
+def _round(array: Array, held: Any, decision: Decision, product: bool) -> Array:
     """`array` as the device holds it, rounded as law N3 says."""
     dtype = dtypes.of(held)
+    if product and decision.rounding == "op" and array.dtype == held and dtype.name in ("float32", "float64"):
+        # XLA:CPU makes one fused multiply-add of a product and the sum that reads it, which skips the product's
+        # rounding, and drops barriers and reductions to the same precision before that. It can't see through this.
+        return lax.select(lax.ne(array, array), lax.full_like(array, float("nan")), array)
     computed = decision.compute is not None or array.dtype != held  # an indexed sum has an accumulate dtype only
     if computed and decision.rounding == "op" and dtype.name == "bfloat16":
         array = lax.reduce_precision(array, dtype.exponent_bits, dtype.mantissa_bits)
