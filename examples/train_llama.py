@@ -1,6 +1,6 @@
 """Trains a small Llama 20 steps in bfloat16 under two numerics, beside PyTorch eager, and shows what differs.
 
-    python examples/train_llama.py
+Run it with `python examples/train_llama.py`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def multiply(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def main() -> None:
-    print(f"A Llama of {sum(p.numel() for p in make_model().parameters()):,} parameters, {STEPS} steps of AdamW in bfloat16\n")
+    print(
+        f"A Llama of {sum(p.numel() for p in make_model().parameters()):,} parameters, {STEPS} steps of AdamW in bfloat16\n"
+    )
     curves = {"eager": train(None), **{name: train(name) for name in NUMERICS}}
     print("loss   " + "".join(f"{name:>10}" for name in curves))
     for step in range(STEPS):
