@@ -106,6 +106,17 @@ def prepare(engine: str, dtype: str) -> Callable[[], float]:
     tokens = torch.randint(0, VOCABULARY, (BATCH, TOKENS))
     fused = engine == "truecast-step"  # its step count stays a tensor
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3, foreach=False, fused=fused)  # type: ignore[attr-defined]
+    # The optimizer's moments must exist before they can be a lowered program's state: a step that changes nothing,
+    # in every engine, so that their losses agree.
+    with torch.no_grad():
+        for parameter in model.parameters():  # type: ignore[attr-defined]
+            parameter.grad = torch.zeros_like(parameter)
+    for group in optimizer.param_groups:
+        group["lr"] = 0.0
+    optimizer.step()
+    for group in optimizer.param_groups:
+        group["lr"] = 1e-3
+    optimizer.zero_grad()
     loss_of = model
     if engine in ("inductor", "truecast"):
         loss_of = torch.compile(model, backend=engine)
@@ -122,16 +133,6 @@ def prepare(engine: str, dtype: str) -> Callable[[], float]:
 
     import truecast as tc
 
-    # The optimizer's moments must exist before they can be a program's state.
-    with torch.no_grad():
-        for parameter in model.parameters():  # type: ignore[attr-defined]
-            parameter.grad = torch.zeros_like(parameter)
-    for group in optimizer.param_groups:
-        group["lr"] = 0.0
-    optimizer.step()
-    for group in optimizer.param_groups:
-        group["lr"] = 1e-3
-    optimizer.zero_grad()
     compiled: list[Callable[..., torch.Tensor]] = []
 
     def whole() -> float:
