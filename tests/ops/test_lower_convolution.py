@@ -49,7 +49,7 @@ def backward(name: str, dtype: torch.dtype, mask: list[bool], **bound: Any) -> C
     return call("aten.convolution_backward.default", grad, x, w, list(bias.shape), *rest, mask, **bound)
 
 
-@pytest.mark.parametrize(("dtype", "ulps"), [(torch.float32, 16), (torch.bfloat16, 2), (torch.float64, 16)])
+@pytest.mark.parametrize(("dtype", "ulps"), [(torch.float32, 16), (torch.bfloat16, 2)])
 def test_forward(dtype: torch.dtype, ulps: float) -> None:
     compare_all([forward(n, dtype, biased=i % 2 == 0) for i, n in enumerate(WINDOWS)], ulps=ulps)
 

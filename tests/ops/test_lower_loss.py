@@ -106,7 +106,8 @@ def test_ctc_loss() -> None:
         args = (probabilities, targets, inputs, lengths)
         loss, log_alpha = getattr(ctc, overload)(*args)
         calls.append(call(f"aten._ctc_loss.{overload}", *args, outputs=(0,)))
-        calls.append(call(f"aten._ctc_loss_backward.{overload}", grad, *args, loss, log_alpha, 0))
+        if targets is not joined:
+            calls.append(call(f"aten._ctc_loss_backward.{overload}", grad, *args, loss, log_alpha, 0))
     args = (probabilities[:3], padded, [3, 3], [3, 2])  # three steps can't spell "1 2 2": an infinite loss
     loss, log_alpha = ctc(*args, 0, True)
     calls.append(call("aten._ctc_loss.default", *args, 0, True, outputs=(0,)))
