@@ -80,7 +80,7 @@ class Context:
 
     def broadcast(self, operand: Array | complex | float | int | bool, like: Array) -> Array:
         """A scalar operand, array or number, with `like`'s shape (and dtype, for a number: law N6)."""
-        if not hasattr(operand, "dtype"):
+        if isinstance(operand, bool | int | float | complex):
             return self.fill(operand, like)
         return operand if operand.shape == like.shape else lax.broadcast(operand, like.shape)
 
