@@ -45,7 +45,8 @@ def worst(a: torch.Tensor, b: torch.Tensor) -> str:
     if b.dtype == torch.bool or not (b.dtype.is_floating_point or b.dtype.is_complex):
         differs = (a != b).flatten()
         index = int(differs.nonzero()[0])
-        return f"{int(differs.sum())} of {b.numel()} differ, first {a.flatten()[index].item()} for {b.flatten()[index].item()}"
+        got, want = a.flatten()[index].item(), b.flatten()[index].item()
+        return f"{int(differs.sum())} of {b.numel()} differ, first {got} for {want}"
     wide_a, wide_b = _wide(a.detach()).flatten(), _wide(b.detach()).flatten()
     gap = (wide_a - wide_b).abs().nan_to_num(nan=float("inf"))
     gap[(wide_a == wide_b) | (wide_a.isnan() & wide_b.isnan())] = 0

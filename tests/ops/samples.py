@@ -67,10 +67,14 @@ def with_gradients(call: Call) -> Call:
     """The call's results followed by the gradients of their weighted sum; weights are a fixed cosine."""
 
     def function(*arguments: Any, **keywords: Any) -> tuple[torch.Tensor, ...]:
-        inputs = [t for t in pytree.tree_leaves((arguments, keywords)) if isinstance(t, torch.Tensor) and t.requires_grad]
+        inputs = [
+            t for t in pytree.tree_leaves((arguments, keywords)) if isinstance(t, torch.Tensor) and t.requires_grad
+        ]
         outputs = call.run(arguments, keywords)
         inexact = [o for o in outputs if o.requires_grad]
-        total = sum((o * torch.cos(torch.arange(o.numel(), dtype=torch.float32)).reshape(o.shape)).sum() for o in inexact)
+        total = sum(
+            (o * torch.cos(torch.arange(o.numel(), dtype=torch.float32)).reshape(o.shape)).sum() for o in inexact
+        )
         if not isinstance(total, torch.Tensor):
             return outputs
         total = total.real if total.is_complex() else total
@@ -78,3 +82,7 @@ def with_gradients(call: Call) -> Call:
         return (*(o.detach() for o in outputs), *(g for g in gradients if g is not None))
 
     return Call(function, call.arguments, call.keywords)
+
+
+def _weights(output: torch.Tensor) -> torch.Tensor:
+    return torch.cos(torch.arange(output.numel(), dtype=torch.float32)).reshape(output.shape)

@@ -18,7 +18,6 @@ import threading
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).parents[2]
 COLUMNS = ("float32", "bfloat16", "float16", "int64", "bool", "complex64", "gradient")
@@ -36,7 +35,9 @@ class Record:
     detail: str = ""
 
 
-def run_children(operators: list[str], columns: tuple[str, ...], limit: int, jobs: int, patience: float) -> list[Record]:
+def run_children(
+    operators: list[str], columns: tuple[str, ...], limit: int, jobs: int, patience: float
+) -> list[Record]:
     """Every record of a sweep over `operators`; `patience` is the time in seconds that one operator may take."""
     work: queue.SimpleQueue[str] = queue.SimpleQueue()
     for name in operators:
@@ -66,7 +67,11 @@ def run_children(operators: list[str], columns: tuple[str, ...], limit: int, job
                 records.extend(found)
                 done += 1
                 if sys.stderr.isatty() or done % 25 == 0:
-                    print(f"\r{done}/{len(operators)} {name:60.60}", end="" if sys.stderr.isatty() else "\n", file=sys.stderr)
+                    print(
+                        f"\r{done}/{len(operators)} {name:60.60}",
+                        end="" if sys.stderr.isatty() else "\n",
+                        file=sys.stderr,
+                    )
         if child is not None:
             child.kill()
 
@@ -82,7 +87,13 @@ def _spawn(columns: tuple[str, ...], limit: int) -> subprocess.Popen[str]:
     command = [sys.executable, "-W", "ignore", "-m", "tests.ops.sweep_child", ",".join(columns), str(limit)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TRUECAST_CACHE": "off"}
     return subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     )
 
 
@@ -128,7 +139,8 @@ def markdown(records: list[Record], limit: int) -> str:
         "# What runs",
         "",
         "PyTorch's OpInfo database through `tc.lower(...).compile()` under the numerics `eager`, judged against",
-        f"PyTorch eager on the CPU; at most {limit} samples an operator and dtype. Made by `python -m tests.ops.sweep`.",
+        f"PyTorch eager on the CPU; at most {limit} samples an operator and dtype. Made by",
+        "`python -m tests.ops.sweep`.",
         "",
         "| column | samples | " + " | ".join(OUTCOMES) + " | passing |",
         "|---|---" * 1 + "|---" * (len(OUTCOMES) + 1) + "|",
@@ -141,7 +153,10 @@ def markdown(records: list[Record], limit: int) -> str:
         chosen = [r for r in records if r.outcome == outcome]
         if chosen:
             lines += ["", f"## {outcome.capitalize()}", ""]
-            lines += [f"- `{r.operator}` {r.column} ({r.count}): {r.detail}" for r in sorted(chosen, key=lambda r: (r.operator, r.column))]
+            lines += [
+                f"- `{r.operator}` {r.column} ({r.count}): {r.detail}"
+                for r in sorted(chosen, key=lambda r: (r.operator, r.column))
+            ]
     reasons: dict[str, list[str]] = collections.defaultdict(list)
     for record in records:
         if record.outcome == "unsupported":
@@ -151,7 +166,13 @@ def markdown(records: list[Record], limit: int) -> str:
         for reason, where in sorted(reasons.items(), key=lambda item: -len(item[1])):
             shown = ", ".join(sorted(where)[:6]) + (f" and {len(where) - 6} more" if len(where) > 6 else "")
             lines.append(f"- {reason}: {shown}")
-    lines += ["", "## Operator by column", "", "| operator | " + " | ".join(COLUMNS) + " |", "|---" * (len(COLUMNS) + 1) + "|"]
+    lines += [
+        "",
+        "## Operator by column",
+        "",
+        "| operator | " + " | ".join(COLUMNS) + " |",
+        "|---" * (len(COLUMNS) + 1) + "|",
+    ]
     by_cell: dict[tuple[str, str], collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for record in records:
         by_cell[record.operator, record.column][record.outcome] += record.count
@@ -187,7 +208,11 @@ def main(arguments: list[str] | None = None) -> int:
         output.write_text(markdown(records, options.limit))
     for column, counts in summary(records).items():
         total = counts.total()
-        print(f"{column:10} {total:6} samples  " + "  ".join(f"{o} {counts[o]}" for o in OUTCOMES) + f"  = {100 * counts['pass'] / total:.1f}%")
+        print(
+            f"{column:10} {total:6} samples  "
+            + "  ".join(f"{o} {counts[o]}" for o in OUTCOMES)
+            + f"  = {100 * counts['pass'] / total:.1f}%"
+        )
     bad = [r for r in records if r.outcome in ("crash", "wrong dtype", "wrong value", "error")]
     if options.only:
         for record in records:

@@ -57,7 +57,10 @@ def _run_alone(call: Call, name: str) -> Iterator[tuple[str, str]]:
     except CaptureError as error:
         yield "unsupported", error.what.splitlines()[0][:160]
     except Exception as error:
-        yield "error", f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200] if str(error).strip() else ''}"
+        yield (
+            "error",
+            f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200] if str(error).strip() else ''}",
+        )
 
 
 def _run(batch: list[Call], name: str) -> list[tuple[str, str]]:
