@@ -1,4 +1,8 @@
-"""When two results are the same: dtype and shape exactly, values within a stated bound."""
+"""When two results are the same: dtype and shape exactly, values within a stated bound.
+
+A value that differs from eager's by more than the bound still passes if it is nearer to the float64 result than
+eager's is: eager's 16-bit kernels round intermediates that truecast keeps, and being right is no fault.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +10,27 @@ from collections.abc import Sequence
 
 import torch
 
-# (relative, absolute) to the result's largest finite magnitude; torch.testing's own per-dtype bounds. Two correct
-# implementations of one function differ by a few units in the last place and by the order of their sums.
-BOUNDS: dict[torch.dtype, tuple[float, float]] = {
-    torch.float64: (1e-7, 1e-7),
-    torch.float32: (1.3e-5, 1e-5),
-    torch.bfloat16: (1.6e-2, 1e-5),
-    torch.float16: (1e-3, 1e-5),
-    torch.complex64: (1.3e-5, 1e-5),
-    torch.complex128: (1e-7, 1e-7),
+# Relative bound, torch.testing's own with a decimal more for float32 sums in another order. An eighth of it times the
+# result's root mean square is the absolute one: an element near zero, left by cancellation, carries the error of
+# the terms. 1e-5 absolute besides, as in torch.testing.
+BOUNDS: dict[torch.dtype, float] = {
+    torch.float64: 1e-7,
+    torch.float32: 1.3e-5,
+    torch.bfloat16: 1.6e-2,
+    torch.float16: 1e-3,
+    torch.complex64: 1.3e-5,
+    torch.complex128: 1e-7,
 }
+_ABSOLUTE = 1e-5
+
+Results = Sequence[torch.Tensor]
 
 
-def judge(got: Sequence[torch.Tensor], want: Sequence[torch.Tensor], *, values: bool = True) -> tuple[str, str]:
-    """(outcome, detail): "pass", "wrong dtype" or "wrong value" (a wrong shape or count is a wrong value)."""
+def judge(got: Results, want: Results, exact: Results | None = None, *, values: bool = True) -> tuple[str, str]:
+    """(outcome, detail): "pass", "wrong dtype" or "wrong value" (a wrong shape or count is a wrong value).
+
+    exact: the float64 results, where there are any.
+    """
     if len(got) != len(want):
         return "wrong value", f"{len(got)} results, eager has {len(want)}"
     for index, (a, b) in enumerate(zip(got, want, strict=True)):
@@ -27,32 +38,46 @@ def judge(got: Sequence[torch.Tensor], want: Sequence[torch.Tensor], *, values: 
             return "wrong dtype", f"result {index}: {a.dtype}, eager has {b.dtype}"
         if a.shape != b.shape:
             return "wrong value", f"result {index}: shape {tuple(a.shape)}, eager has {tuple(b.shape)}"
-        if values and not same(a, b):
-            return "wrong value", f"result {index} {b.dtype}{list(b.shape)}: {worst(a, b)}"
+        if not values or same(a, b):
+            continue
+        if exact is not None and len(exact) == len(want) and at_least_as_good(a, b, exact[index]):
+            continue
+        return "wrong value", f"result {index} {b.dtype}{list(b.shape)}: {worst(a, b)}"
     return "pass", ""
 
 
 def same(a: torch.Tensor, b: torch.Tensor) -> bool:
-    a, b = a.detach().resolve_conj().resolve_neg(), b.detach().resolve_conj().resolve_neg()
-    if b.dtype not in BOUNDS:
-        return torch.equal(a, b)
-    relative, absolute = BOUNDS[b.dtype]
-    return torch.allclose(_wide(a), _wide(b), rtol=relative, atol=absolute, equal_nan=True)
+    return bool(_close(a, b).all())
+
+
+def at_least_as_good(a: torch.Tensor, b: torch.Tensor, exact: torch.Tensor) -> bool:
+    """Whether each element of `a` is equal to b's within the bound, or no farther from the exact one than b's is."""
+    if exact.shape != b.shape or b.dtype not in BOUNDS:
+        return False
+    wide_exact = _wide(exact)
+    nearer = (_wide(a) - wide_exact).abs() <= (_wide(b) - wide_exact).abs()
+    return bool((_close(a, b) | nearer).all())
 
 
 def worst(a: torch.Tensor, b: torch.Tensor) -> str:
-    """The pair of elements that differ most, in words."""
-    if b.dtype == torch.bool or not (b.dtype.is_floating_point or b.dtype.is_complex):
-        differs = (a != b).flatten()
-        index = int(differs.nonzero()[0])
-        got, want = a.flatten()[index].item(), b.flatten()[index].item()
-        return f"{int(differs.sum())} of {b.numel()} differ, first {got} for {want}"
-    wide_a, wide_b = _wide(a.detach()).flatten(), _wide(b.detach()).flatten()
-    gap = (wide_a - wide_b).abs().nan_to_num(nan=float("inf"))
-    gap[(wide_a == wide_b) | (wide_a.isnan() & wide_b.isnan())] = 0
+    """How many elements are out of bounds, and the worst one."""
+    outside = ~_close(a, b).flatten()
+    wide_a, wide_b = _wide(a).flatten(), _wide(b).flatten()
+    gap = torch.where(outside, (wide_a - wide_b).abs().nan_to_num(nan=float("inf")), -1.0)
     index = int(gap.argmax())
-    return f"{a.flatten()[index].item()} for {b.flatten()[index].item()}"
+    return f"{int(outside.sum())} of {b.numel()}, worst {a.flatten()[index].item()} for {b.flatten()[index].item()}"
+
+
+def _close(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    if b.dtype not in BOUNDS:
+        return a == b
+    wide_a, wide_b = _wide(a), _wide(b)
+    finite = wide_b[torch.isfinite(wide_b)]
+    size = float(finite.abs().square().mean().sqrt()) if finite.numel() else 0.0
+    relative = BOUNDS[b.dtype]
+    return torch.isclose(wide_a, wide_b, rtol=relative, atol=_ABSOLUTE + relative / 8 * size, equal_nan=True)
 
 
 def _wide(t: torch.Tensor) -> torch.Tensor:
+    t = t.detach().resolve_conj().resolve_neg()
     return t.to(torch.complex128 if t.dtype.is_complex else torch.float64)
