@@ -4,13 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint unit sweep bench clean
+.PHONY: demo test lint unit slow sweep bench clean
 
 demo: $(READY)
 	$(BIN)/python examples/train_llama.py
 
 test: lint
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 2 --dist loadgroup -m 'not slow'
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -18,7 +18,10 @@ lint: $(READY)
 	$(BIN)/mypy
 
 unit: $(READY)
-	$(BIN)/pytest tests/unit tests/repo tests/messages
+	$(BIN)/pytest -n 2 -m 'not slow' tests/unit tests/repo tests/messages
+
+slow: $(READY)           # the whole of what `make test` samples
+	$(BIN)/pytest -n 2 -m slow
 
 sweep: $(READY)          # the whole OpInfo database; writes docs/status.md
 	$(BIN)/python -m tests.ops.sweep

@@ -71,8 +71,14 @@ def run(
     if needs_seed(graph):
         arrays.append(np.array(seed, np.uint32))
     with jax.enable_x64(True):
-        function = jax.jit(function_of(resolve(graph, numerics)))
+        lowered = jax.jit(function_of(resolve(graph, numerics)), keep_unused=True).lower(*arrays)
+        function = lowered.compile(compiler_options=_QUICK)
         return [np.asarray(r) for r in function(*arrays)]
+
+
+# LLVM without its expensive passes: values are the rules' affair, and a compile takes half the time. What XLA's
+# optimisation may do to them is tests/laws/test_n3_rounding.py's affair.
+_QUICK: dict[str, bool | int | str] = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 
 
 def compare(op: str, *args: Any, numerics: Numerics = EAGER, ulps: float = 4, **kwargs: Any) -> None:
