@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.opinfo.core import BinaryUfuncInfo, ReductionOpInfo, UnaryUfuncInfo
 from torch.utils import _pytree as pytree
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.bool, torch.complex64)
@@ -46,6 +47,12 @@ def full_name(info: Any) -> str:
 def operators() -> dict[str, Any]:
     """OpInfo by full name."""
     return {full_name(info): info for info in op_db}
+
+
+def elementwise_or_reduction() -> frozenset[str]:
+    """The operators that OpInfo classes as elementwise or as reductions: no wrong value is allowed there."""
+    classes = (UnaryUfuncInfo, BinaryUfuncInfo, ReductionOpInfo)
+    return frozenset(name for name, info in operators().items() if isinstance(info, classes))
 
 
 def calls(info: Any, dtype: torch.dtype, *, gradient: bool, limit: int) -> Iterator[Call]:

@@ -1,0 +1,62 @@
+"""The sweep in a sampled form: the same children and judge on a fixed choice of operators."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+
+from tests.ops.judge import judge
+from tests.ops.samples import elementwise_or_reduction, operators
+from tests.ops.sweep import COLUMNS, Record, markdown, run_children
+
+# A fixed sample of operators of every kind, three samples each.
+CHOSEN = random.Random(20).sample(sorted(operators()), 36)
+
+
+def test_a_sample_of_the_database() -> None:
+    records = run_children(CHOSEN, ("float32", "bfloat16"), limit=3, jobs=2, patience=180)
+    exact = elementwise_or_reduction()
+    not_allowed = [r for r in records if r.outcome in ("crash", "wrong dtype", "error")]
+    not_allowed += [r for r in records if r.outcome == "wrong value" and r.operator in exact]
+    assert not_allowed == []
+    total = sum(r.count for r in records)
+    assert total >= 150
+    assert sum(r.count for r in records if r.outcome == "pass") >= 0.88 * total
+
+
+def test_a_child_that_dies_is_a_crash_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRUECAST_SWEEP_DIES_AT", "abs")
+    records = run_children(["abs", "neg"], ("float32",), limit=1, jobs=1, patience=120)
+    assert Record("abs", "all", "crash", 1, "the process died with status -11") in records
+    assert [(r.operator, r.outcome) for r in records if r.operator == "neg"] == [("neg", "pass")]
+
+
+@pytest.mark.parametrize(
+    ("got", "outcome"),
+    [
+        (torch.tensor([1.0, 2.0]), "pass"),
+        (torch.tensor([1.0, 2.0], dtype=torch.float64), "wrong dtype"),
+        (torch.tensor([1.0, 2.1]), "wrong value"),
+        (torch.tensor([1.0, float("nan")]), "wrong value"),
+        (torch.tensor([[1.0, 2.0]]), "wrong value"),
+    ],
+)
+def test_the_judge(got: torch.Tensor, outcome: str) -> None:
+    assert judge([got], [torch.tensor([1.0, 2.0])])[0] == outcome
+    assert judge([got, got], [torch.tensor([1.0, 2.0])])[0] == "wrong value"
+
+
+def test_nearer_to_the_exact_result_than_eager_passes() -> None:
+    eager, exact = torch.tensor([1.1]), torch.tensor([1.0], dtype=torch.float64)
+    assert judge([torch.tensor([1.01])], [eager], [exact])[0] == "pass"
+    assert judge([torch.tensor([1.3])], [eager], [exact])[0] == "wrong value"
+
+
+def test_the_report_counts_and_lists() -> None:
+    records = [Record("mm", "float32", "pass", 9), Record("mm", "float32", "wrong value", 1, "2 for 1")]
+    text = markdown(records, 12)
+    assert "| float32 | 10 | 9 | 0 | 1 | 0 | 0 | 0 | 90.0% |" in text
+    assert "- `mm` float32 (1): 2 for 1. not explained yet" in text
+    assert set(COLUMNS) >= {"float32", "bfloat16", "gradient"}
