@@ -11,6 +11,7 @@ from torch.utils import _pytree as pytree
 from truecast.capture import dynamo, recorder
 from truecast.capture.call import capture
 from truecast.capture.captured import Captured
+from truecast.capture.tape import OnViolation
 from truecast.errors import UsageError
 from truecast.graph import Graph
 from truecast.lowering.calling import Calling, of_graph
@@ -51,7 +52,7 @@ def lower(
         if args or kwargs:
             raise UsageError("a Graph is lowered by itself, without arguments")
         return Program(program, resolve(program, chosen), where, runtime(), of_graph(program))
-    captured = recorder.trace(program, args, kwargs)
+    captured = recorder.trace(program, args, kwargs, on_violation=_on_violation(chosen))
     leaves = pytree.tree_leaves((args, kwargs))
     named = zip(captured.arguments, leaves, strict=True)
     return _program(captured, chosen, where, {i: leaf for i, (name, leaf) in enumerate(named) if name is None})
@@ -78,7 +79,12 @@ def dynamo_backend(module: Any, example_inputs: Sequence[Any], *, options: Mappi
         raise UsageError(f"unknown option {next(iter(chosen))!r} of the truecast backend", help="it takes 'numerics'")
     fixed = None if named is None else policy(named)
 
-    return dynamo.backend(module, example_inputs, compile=lambda captured: _PerPolicy(captured, fixed))
+    return dynamo.backend(
+        module,
+        example_inputs,
+        compile=lambda captured: _PerPolicy(captured, fixed),
+        on_violation=_on_violation(fixed or policy()),
+    )
 
 
 class _PerPolicy:
@@ -104,6 +110,11 @@ class _PerPolicy:
             self._compiled[chosen] = program.compile().call_flat
         self._last = (chosen, self._compiled[chosen])
         return self._compiled[chosen]
+
+
+def _on_violation(chosen: Numerics) -> OnViolation:
+    """How capture goes on where dtypes break a demand: under "cast" as after the casts that the Plan will show."""
+    return "cast" if chosen.on_mismatch == "cast" else "raise"
 
 
 def _target(named: str | None) -> str:

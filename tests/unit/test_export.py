@@ -266,7 +266,9 @@ def test_a_dtype_contract_raises_what_pytorch_raises() -> None:
         trace_export(mixed, (torch.ones(2, 3), torch.ones(4, 3).bfloat16()))
     assert any("F.linear(x, weight)" in note for note in caught.value.__notes__)
     captured = trace_export(mixed, (torch.ones(2, 3), torch.ones(4, 3).bfloat16()), on_violation="cast")
-    assert ops(captured.graph) == ["t", "_to_copy", "mm"]
+    assert ops(captured.graph) == ["t", "mm"]
+    assert [v.dtype.name for v in captured.graph.nodes[1].inputs] == ["float32", "bfloat16"]
+    assert captured.graph.outputs[0].value.dtype.name == "bfloat16"
 
 
 def test_a_dynamic_shape_is_refused() -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib.metadata
+import subprocess
+import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -39,6 +42,23 @@ def test_an_executable_survives_as_bytes() -> None:
     np.testing.assert_array_equal(total, x + y)
     np.testing.assert_array_equal(product, x * y)
     assert "f32[1024]" in again.hlo and "add" in again.hlo
+
+
+def test_a_factorization_survives_as_bytes_in_a_process_that_lowered_none(tmp_path: Path) -> None:
+    matrix = jax.ShapeDtypeStruct((3, 3), jnp.float32)
+    (tmp_path / "payload").write_bytes(compiled(jnp.linalg.cholesky, matrix).serialize())
+    script = (
+        "import sys, numpy as np, jax.numpy as jnp\n"
+        "from truecast.runtime import pjrt_seam\n"
+        "client = pjrt_seam.platform_client('cpu')\n"
+        "program = pjrt_seam.load(client, open(sys.argv[1], 'rb').read(), client.local_devices()[:1])\n"
+        "(factor,) = program.execute([jnp.asarray(np.diag([4.0, 9.0, 16.0]).astype('float32'))])\n"
+        "print(np.diagonal(factor).tolist())\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script, tmp_path / "payload"], capture_output=True, text=True, timeout=120
+    )
+    assert (ran.returncode, ran.stdout) == (0, "[2.0, 3.0, 4.0]\n"), ran.stderr
 
 
 @pytest.mark.parametrize("payload", [b"", b"nonsense", b"\x00" * 1000])

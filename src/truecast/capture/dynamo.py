@@ -18,6 +18,7 @@ from truecast.capture import torch_seam
 from truecast.capture.captured import Captured
 from truecast.capture.export import Placeholder, from_fx
 from truecast.capture.fx_sites import Places
+from truecast.capture.tape import OnViolation
 from truecast.graph import InputKind
 from truecast.sites import Phase
 
@@ -26,7 +27,11 @@ Runner = Callable[[list[torch.Tensor]], Sequence[torch.Tensor]]
 
 
 def backend(
-    module: torch.fx.GraphModule, example_inputs: Sequence[Any], *, compile: Callable[[Captured], Runner]
+    module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    compile: Callable[[Captured], Runner],
+    on_violation: OnViolation = "raise",
 ) -> Callable[..., Any]:
     """A torch.compile backend: what runs instead of `module`.
 
@@ -44,7 +49,14 @@ def backend(
     def compiler(phase: Phase) -> Callable[[torch.fx.GraphModule, Sequence[Any]], Callable[..., Any]]:
         def compile_part(part: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
             known = _placeholders(part, roles)
-            captured = from_fx(part, name=phase, phase=phase, placeholders=known, forward_places=places)
+            captured = from_fx(
+                part,
+                name=phase,
+                phase=phase,
+                placeholders=known,
+                on_violation=on_violation,
+                forward_places=places,
+            )
             return _boxed(captured, compile)
 
         return compile_part

@@ -6,7 +6,6 @@ the operands' dtypes, on which tensors have dimensions and on the types of the n
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -15,9 +14,10 @@ from truecast import dtypes, ops
 from truecast.capture import torch_seam
 from truecast.capture.functional import FunctionalForm
 from truecast.dtypes import DType
-from truecast.graph import Node, Token, Value, map_values
+from truecast.graph import Node, Token, Value
 from truecast.ops import contracts
-from truecast.ops.schema import bind, overload
+from truecast.ops.agreement import agreeing_casts
+from truecast.ops.schema import overload
 
 _COMPUTED: dict[Any, tuple[DType, ...] | None] = {}
 _VIOLATIONS: dict[Any, contracts.Violation | None] = {}
@@ -40,29 +40,11 @@ def violation(op: str, row: ops.Op, args: Any, kwargs: Any) -> contracts.Violati
     return _VIOLATIONS[key]
 
 
-def agreeing_casts(op: str, row: ops.Op, args: Any, kwargs: Any) -> dict[str, DType]:
-    """The casts, by schema argument, after which a call of `op` breaks no contract; {} where no casts do.
-
-    An argument is cast once: where a second demand would cast it to another dtype, the other side follows it.
-    """
-    arguments = bind(op, args, kwargs)
-    casts: dict[str, DType] = {}
-    while True:
-        typed = tuple((name, _typed(argument, casts.get(name))) for name, argument in arguments.items())
-        broken = contracts.check(Node(op, (), typed, ()), row)
-        if broken is None:
-            return casts
-        more = {name: dtype for name, dtype in broken.casts if name not in casts}
-        settled = next((casts[name] for name, _ in broken.operands if name in casts), None)
-        if not more and settled is not None:
-            more = {name: settled for name, _ in broken.operands if name not in casts}
-        if not more:
-            return {}
-        casts |= more
-
-
-def _typed(argument: Any, dtype: DType | None) -> Any:
-    return argument if dtype is None else map_values(argument, lambda value: replace(value, dtype=dtype))
+def casts_for(op: str, row: ops.Op, args: Any, kwargs: Any) -> dict[str, DType]:
+    """The casts, by schema argument, with which a call of `op` that breaks a contract breaks none; {} where no casts
+    do."""
+    casts, broken = agreeing_casts(Node(op, args, kwargs, ()), row)
+    return {} if broken is not None else dict(casts)
 
 
 def computed_dtypes(form: FunctionalForm, args: Any, kwargs: Any) -> tuple[DType, ...] | None:

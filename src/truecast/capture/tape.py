@@ -20,7 +20,8 @@ from truecast.capture.memory import Memory
 from truecast.capture.overloads import Overload, learn
 from truecast.capture.position import Position, Tracker
 from truecast.capture.shapes import Shapes
-from truecast.capture.signature import agreeing_casts, computed_dtypes, flat, violation
+from truecast.capture.signature import casts_for, computed_dtypes, flat, violation
+from truecast.capture.strides import FACTORED_BY_STRIDES, as_if_contiguous
 from truecast.capture.writes import DIRECT
 from truecast.dtypes import DType
 from truecast.errors import CaptureError, UnsupportedError
@@ -93,17 +94,20 @@ class Tape(torch_seam.TorchDispatchMode):
         if op.role == "constant":
             return self._record_constant(func, args[0])
         node_args, node_kwargs = self._encode(args), tuple([(k, self._encode(v)) for k, v in kwargs.items()])
+        casts: dict[str, DType] = {}
         if op.row is not None and op.row.contracts and (self._shapes is not None or torch_seam.FakeTensor in types):
             broken = violation(op.name, op.row, node_args, node_kwargs)
             if broken is not None and self._on_violation == "raise":
                 raise self._noted(broken.raised())
             if broken is not None and self._on_violation == "cast":
-                casts = agreeing_casts(op.name, op.row, node_args, node_kwargs)
+                casts = casts_for(op.name, op.row, node_args, node_kwargs)
                 if not casts:
                     raise self._noted(broken.raised())
-                return self._with_casts(func, op, args, kwargs, casts)
-        result = self._execute(func, args, kwargs, remembered=op.role == "plain")
+        given, named = self._cast(op, args, kwargs, casts) if casts else (args, kwargs)
+        result = self._execute(func, given, named, remembered=op.role == "plain")
         if op.role == "plain":
+            if op.name in FACTORED_BY_STRIDES:
+                node_args = as_if_contiguous(self.emit, args[0], node_args)
             self._record_plain(op, node_args, node_kwargs, result)
         elif op.role == "view":
             self._record_view(op, args[0], node_args, node_kwargs, result)
@@ -138,15 +142,19 @@ class Tape(torch_seam.TorchDispatchMode):
             )
         return error
 
-    def _with_casts(self, func: Any, op: Overload, args: Any, kwargs: Any, casts: dict[str, DType]) -> Any:
-        def cast(name: str, argument: Any) -> Any:
-            if name in casts and isinstance(argument, torch.Tensor):
-                return torch.ops.aten._to_copy.default(argument, dtype=dtypes.torch_dtype(casts[name]))
-            return argument
+    def _cast(self, op: Overload, args: Any, kwargs: Any, casts: dict[str, DType]) -> tuple[Any, Any]:
+        """The arguments that the operation runs on under on_mismatch = "cast". The Graph keeps the program's own: the
+        casts are the Plan's (law N12)."""
 
-        with self:
-            given = [cast(p.name, a) for p, a in zip(schema(op.name).parameters, args, strict=False)]
-            return func(*given, **{k: cast(k, v) for k, v in kwargs.items()})
+        def cast(name: str, argument: Any) -> Any:
+            if name not in casts or argument is None:
+                return argument
+            if isinstance(argument, list | tuple):
+                return [cast(name, a) for a in argument]
+            return torch.ops.aten._to_copy.default(self._with_twins(argument), dtype=dtypes.torch_dtype(casts[name]))
+
+        given = [cast(p.name, a) for p, a in zip(schema(op.name).parameters, args, strict=False)]
+        return tuple(given), {k: cast(k, v) for k, v in kwargs.items()}
 
     def _with_twins(self, argument: Any) -> Any:
         if isinstance(argument, torch.Tensor):

@@ -19,9 +19,9 @@ from truecast.dtypes import DType
 from truecast.graph import Graph, Node, Value
 from truecast.lowering.context import Array, Context
 from truecast.lowering.registry import rule_for
-from truecast.numerics.mismatch import with_casts
 from truecast.numerics.plan import Decision, Plan
 from truecast.numerics.regions import exits
+from truecast.ops.agreement import with_casts
 from truecast.ops.operands import bound, numeric_names, promoted_dtype
 
 # Schema arguments that say where or how a tensor is stored, or which dtype it gets: the engine's affair, not a rule's.

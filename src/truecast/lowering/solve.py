@@ -136,7 +136,7 @@ def _parity(pivots: Array, like: Array) -> Array:
 def _factor_as_determinants_do(A: Array) -> tuple[Array, Array]:
     """ATen factors the transpose of a real, contiguous matrix (what LAPACK sees without a copy), and the backward
     that autograd dispatches solves with the result accordingly. A Graph has no strides: every real matrix counts as
-    contiguous here."""
+    contiguous here, and capture transposes one that isn't (capture/strides.py)."""
     packed, pivots, _ = _factor(A if jnp.iscomplexobj(A) else jnp.swapaxes(A, -1, -2))
     return packed, pivots
 

@@ -15,10 +15,11 @@ from truecast.dtypes import DType
 from truecast.graph import Argument, Graph, Node, Value
 from truecast.numerics.algorithms import require
 from truecast.numerics.matching import Matcher, Outcome, covers
-from truecast.numerics.mismatch import Casts, casts_for, with_casts
+from truecast.numerics.mismatch import casts_for
 from truecast.numerics.numerics import Numerics, Rounding, Rule
 from truecast.numerics.regions import regions
 from truecast.numerics.targets import require_subnormals
+from truecast.ops.agreement import Casts, with_casts
 from truecast.ops.operands import promoted_dtype
 from truecast.ops.table import Op
 

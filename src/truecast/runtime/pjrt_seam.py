@@ -16,6 +16,7 @@ from typing import Any
 import jax
 from jax.extend import backend as jax_backend
 from jaxlib import _jax
+from jaxlib.cpu import _lapack
 
 ArrayList = list[Any]
 # PJRT's error for anything wrong with an executable's bytes or a compilation.
@@ -57,6 +58,9 @@ def load(client: Any, payload: bytes, devices: Sequence[Any]) -> Loaded:
 
     The bytes hold machine code: hand it only what has been authenticated.
     """
+    if b"lapack_" in payload:
+        # XLA:CPU calls LAPACK through pointers that jax fills in when it lowers such a call; null until then.
+        _lapack.initialize()
     return Loaded(client.deserialize_executable(payload, tuple(devices), None))
 
 
