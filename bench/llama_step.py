@@ -4,6 +4,10 @@
 
 Forward, backward and AdamW of 21 M parameters on 4 x 256 tokens. first: the first step, compilation included,
 with an empty cache; again: the first step of the next process, which finds the compiled programs on disk.
+
+torch_xla and torchax take part if they have an environment of their own in `.peers` (they need another torch):
+
+    python3.11 -m venv .peers && .peers/bin/pip install torch==2.9.0 torch_xla==2.9.0 torchax jax flax optax numpy
 """
 
 from __future__ import annotations
@@ -18,13 +22,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
-ENGINES = ("eager", "inductor", "truecast", "truecast-step")
+ENGINES = ("eager", "inductor", "truecast", "truecast-step", "torch_xla", "torchax")
+PEERS = ("torch_xla", "torchax")
+PEERS_PYTHON = Path(__file__).parents[1] / ".peers" / "bin" / "python"
 ABOUT = {
     "eager": "PyTorch eager",
     "inductor": "torch.compile, inductor",
     "truecast": "torch.compile, truecast; eager AdamW",
     "truecast-step": "tc.lower of the whole step",
+    "torch_xla": "torch_xla, torch_xla.sync each step",
+    "torchax": "torchax, jitted step, optax AdamW",
 }
 BATCH, TOKENS, VOCABULARY = 4, 256, 8192
 WIDTH, LAYERS, HEADS, HIDDEN = 512, 4, 8, 1408
@@ -60,7 +69,7 @@ def build(dtype: str) -> Callable[..., object]:
 
             query, key, value = rotate(heads(self.query(x))), rotate(heads(self.key(x))), heads(self.value(x))
             scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
-            causal = torch.full((TOKENS, TOKENS), -1e9, dtype=x.dtype).triu(1)
+            causal = torch.full((TOKENS, TOKENS), -1e9, dtype=x.dtype, device=x.device).triu(1)
             weights = torch.softmax((scores + causal).float(), -1).to(x.dtype)
             return self.out((weights @ value).transpose(1, 2).reshape(BATCH, TOKENS, WIDTH))
 
@@ -104,6 +113,12 @@ def prepare(engine: str, dtype: str) -> Callable[[], float]:
 
     model = build(dtype)
     tokens = torch.randint(0, VOCABULARY, (BATCH, TOKENS))
+    if engine == "torchax":
+        return prepare_torchax(model, tokens)
+    if engine == "torch_xla":
+        import torch_xla
+
+        model, tokens = model.to(torch_xla.device()), tokens.to(torch_xla.device())  # type: ignore[attr-defined]
     fused = engine == "truecast-step"  # its step count stays a tensor
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3, foreach=False, fused=fused)  # type: ignore[attr-defined]
     # The optimizer's moments must exist before they can be a lowered program's state: a step that changes nothing,
@@ -128,6 +143,14 @@ def prepare(engine: str, dtype: str) -> Callable[[], float]:
         optimizer.step()
         return loss.detach()  # type: ignore[attr-defined]
 
+    if engine == "torch_xla":
+
+        def synced() -> float:
+            loss = step(tokens)
+            torch_xla.sync(wait=True)
+            return loss.item()
+
+        return synced
     if engine != "truecast-step":
         return lambda: step(tokens).item()
 
@@ -141,6 +164,33 @@ def prepare(engine: str, dtype: str) -> Callable[[], float]:
         return compiled[0](tokens).item()
 
     return whole
+
+
+def prepare_torchax(model: object, tokens: object) -> Callable[[], float]:
+    """The step that torchax recommends: functional, jitted as a whole, its state donated."""
+    import optax
+    import torch
+    import torchax
+    import torchax.interop
+    from torchax.train import make_train_step
+
+    torchax.enable_globally()
+    model, tokens = model.to("jax"), tokens.to("jax")  # type: ignore[attr-defined]
+    weights, buffers = dict(model.named_parameters()), dict(model.named_buffers())  # type: ignore[attr-defined]
+    optimizer = optax.adamw(1e-3, weight_decay=1e-2)
+
+    def forward(weights: object, buffers: object, ids: object) -> object:
+        return torch.func.functional_call(model, {**weights, **buffers}, (ids,))  # type: ignore[dict-item,arg-type]
+
+    made = make_train_step(forward, lambda loss, _: loss, optimizer)
+    jitted = torchax.interop.jax_jit(made, kwargs_for_jax_jit={"donate_argnums": (0, 2)})
+    state = [weights, torchax.interop.call_jax(optimizer.init, weights)]
+
+    def step() -> float:
+        loss, *state[:] = jitted(state[0], buffers, state[1], tokens, tokens)
+        return float(loss.jax())
+
+    return step
 
 
 def child(engine: str, dtype: str, steps: int) -> None:
@@ -158,10 +208,12 @@ def child(engine: str, dtype: str, steps: int) -> None:
 
 def measure(engine: str, dtype: str, steps: int, cache: str) -> dict[str, float] | str:
     """The child's times; its last line of complaint if it failed."""
-    command = [sys.executable, __file__, "--child", engine, "--dtype", dtype, "--steps", str(steps)]
-    result = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "TRUECAST_CACHE": cache})
+    python = str(PEERS_PYTHON) if engine in PEERS else sys.executable
+    command = [python, __file__, "--child", engine, "--dtype", dtype, "--steps", str(steps)]
+    environment = {**os.environ, "TRUECAST_CACHE": cache, "PJRT_DEVICE": "CPU"}
+    result = subprocess.run(command, capture_output=True, text=True, env=environment)
     if result.returncode:
-        return result.stderr.strip().splitlines()[-1]
+        return (result.stderr.strip().splitlines() or [f"status {result.returncode}"])[-1]
     return json.loads(result.stdout.splitlines()[-1])
 
 
@@ -179,6 +231,9 @@ def main() -> None:
     for dtype in options.dtype or ("float32", "bfloat16"):
         eager = math.nan
         for engine in options.engine or ENGINES:
+            if engine in PEERS and not PEERS_PYTHON.exists():
+                print(f"{ABOUT[engine]:40}{dtype:10}not here: see --help")
+                continue
             with tempfile.TemporaryDirectory() as cache:
                 cold = measure(engine, dtype, options.steps, cache)
                 warm = measure(engine, dtype, 1, cache) if engine.startswith("truecast") else None
