@@ -1,7 +1,9 @@
 """Fused attention against eager's CPU flash kernel, forward and backward.
 
-float32: 32 ulps (two products and a softmax, eager in blocks with running maxima); bfloat16: 4 ulps, since eager
-rounds its unnormalized weights to bfloat16 before the second product, and so do we, relative to other maxima.
+float32: 64 ulps: the gradients of keys are differences that cancel; there each side was seen up to 20 ulps from the
+float64 result with the same root mean square error (1.1e-7 and 1.0e-7), and two such errors add. bfloat16: 4 ulps,
+since eager rounds its unnormalized weights to bfloat16 before the second product, and so do we, relative to other
+maxima.
 """
 
 import math
@@ -29,7 +31,7 @@ def both(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, is_causal: bool = Fa
     ]
 
 
-@pytest.mark.parametrize(("dtype", "ulps"), [(torch.float32, 32), (torch.bfloat16, 4), (torch.float64, 32)])
+@pytest.mark.parametrize(("dtype", "ulps"), [(torch.float32, 64), (torch.bfloat16, 4), (torch.float64, 64)])
 def test_flash_attention_for_cpu(dtype: torch.dtype, ulps: float) -> None:
     q, k, v = draw(dtype, 2, 4, 9, 16), draw(dtype, 2, 4, 11, 16, seed=1), draw(dtype, 2, 4, 11, 16, seed=2)
     k2, v2 = draw(dtype, 2, 2, 11, 16, seed=1), draw(dtype, 2, 2, 11, 16, seed=2)

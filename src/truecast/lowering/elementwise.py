@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 from jax import lax
 
+from truecast import dtypes
 from truecast.lowering.context import Array, Context
 from truecast.lowering.registry import lowers, register
 
@@ -149,29 +150,33 @@ def _times(x: Array, y: Array) -> Array:
     return lax.bitwise_and(x, y) if is_bool(x) else lax.mul(x, y)
 
 
+def _is_one(factor: Any) -> bool:
+    return isinstance(factor, bool | int | float | complex) and factor == 1
+
+
 def _scaled(ctx: Context, x: Array, factor: Any) -> Array:
     """x * factor; a factor of exactly 1 written in the program costs nothing."""
     return x if _is_one(factor) else _times(x, ctx.broadcast(factor, x))
 
 
-def _is_one(factor: Any) -> bool:
-    return isinstance(factor, bool | int | float | complex) and factor == 1
+def _sum(ctx: Context, x: Array, y: Array, factor: Any, combine: Callable[[Array, Array], Array]) -> Array:
+    """combine(x, y * factor). Eager fuses the two, so it has no product that could overflow: an infinite x stays
+    what it is beside a finite y."""
+    total = combine(x, _scaled(ctx, y, factor))
+    if _is_one(factor) or not dtypes.of(x.dtype).is_floating:
+        return total
+    infinite = lax.eq(lax.abs(x), lax.full_like(x, float("inf")))
+    finite = lax.bitwise_and(lax.is_finite(y), lax.is_finite(ctx.broadcast(factor, y)))
+    return lax.select(lax.bitwise_and(infinite, finite), x, total)
 
 
-@lowers("add")
-def _add(ctx: Context, self: Array, other: Array, alpha: Any = 1) -> Array:
-    other = _scaled(ctx, other, alpha)
-    return lax.bitwise_or(self, other) if is_bool(self) else lax.add(self, other)
+register("add", lambda ctx, self, other, alpha=1: _sum(ctx, self, other, alpha, _or_add))
+register("sub", lambda ctx, self, other, alpha=1: _sum(ctx, self, other, alpha, lax.sub))
+register("rsub", lambda ctx, self, other, alpha=1: _sum(ctx, other, self, alpha, lax.sub))
 
 
-@lowers("sub")
-def _sub(ctx: Context, self: Array, other: Array, alpha: Any = 1) -> Array:
-    return lax.sub(self, _scaled(ctx, other, alpha))
-
-
-@lowers("rsub")
-def _rsub(ctx: Context, self: Array, other: Array, alpha: Any = 1) -> Array:
-    return lax.sub(other, _scaled(ctx, self, alpha))
+def _or_add(x: Array, y: Array) -> Array:
+    return lax.bitwise_or(x, y) if is_bool(x) else lax.add(x, y)
 
 
 register("mul", _binary(_times))
