@@ -62,12 +62,28 @@ def test_singular_matrices_say_where() -> None:
         call("aten.linalg_inv_ex.default", singular, outputs=(1,)),
         call("aten._linalg_solve_ex.default", torch.zeros(2, 0, 0), torch.zeros(2, 0, 3)),
         call("aten.linalg_inv_ex.default", torch.zeros(0, 0)),
+        call("aten.linalg_pinv.atol_rtol_tensor", torch.zeros(2, 3, 0)),
     ]
     compare_all(calls)
     graph, tensors, _ = single_node_graph("aten.linalg_cholesky_ex.default", -torch.eye(2))
     factor, info = run(graph, tensors)
     assert np.isnan(factor).any()
     assert info != 0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_least_squares(dtype: torch.dtype) -> None:
+    tall, b, vector = draw(dtype, 2, 6, 4), draw(dtype, 2, 6, 3), draw(dtype, 2, 6)
+    low = draw(dtype, 6, 2) @ draw(dtype, 2, 4)
+    solve = "aten.linalg_lstsq.default"
+    calls = [call(solve, tall, b, None, driver=driver) for driver in (None, "gels")]
+    calls += [call(solve, tall, vector, None, driver=driver) for driver in ("gelsy", "gels")]
+    calls += [
+        call(solve, tall.mT.contiguous(), draw(dtype, 2, 4, 3), None, driver=d) for d in ("gels", "gelsd", "gelss")
+    ]
+    calls += [call(solve, low, b[0], 1e-4, driver="gelsy"), call(solve, low.mT.contiguous(), b[0, :4], 1e-4)]
+    calls += [call(solve, torch.zeros(2, 3, 0, dtype=dtype), torch.zeros(2, 3, 2, dtype=dtype))]
+    compare_all(calls, ulps=256)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

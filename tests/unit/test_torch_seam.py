@@ -170,3 +170,34 @@ def test_dynamo_leaves_hidden_functions_alone() -> None:
     assert compiled == []
     torch.compile(called, backend=backend)(torch.ones(2))
     assert len(compiled) == 1
+
+
+@pytest.mark.parametrize("driver", (None, "gelsy", "gels", "gelsd", "gelss"))
+@pytest.mark.parametrize(("rows", "columns"), ((5, 3), (3, 5), (4, 4)))
+def test_the_shapes_of_least_squares_are_eagers(driver: str | None, rows: int, columns: int) -> None:
+    lstsq = torch.ops.aten.linalg_lstsq.default
+    rule = torch_seam.fake_rule(lstsq)
+    assert rule is not None
+    if rows > columns and driver in ("gelsd", "gelss"):
+        with pytest.raises(torch_seam.DATA_DEPENDENT), torch_seam.new_fake_mode():
+            rule(torch.empty(rows, columns), torch.empty(rows, 2), driver=driver)
+        return
+    for batch, right in (((), (rows,)), ((2, 1), (2, 1, rows)), ((2, 1), (2, 3, rows, 2)), ((2,), (2, rows, 1))):
+        a, b = torch.randn(*batch, rows, columns, dtype=torch.complex64), torch.randn(right, dtype=torch.complex64)
+        made = [(t.shape, t.dtype) for t in rule(a, b, driver=driver)]
+        assert made == [(t.shape, t.dtype) for t in lstsq(a, b, driver=driver)], (batch, right)
+
+
+def test_the_shapes_of_ctc_are_eagers_where_lengths_are_numbers() -> None:
+    ctc = torch.ops.aten._ctc_loss.default
+    rule = torch_seam.fake_rule(ctc)
+    assert rule is not None
+    given = (torch.randn(8, 2, 5).log_softmax(2), torch.tensor([[1, 3, 2, 1], [4, 1, 0, 0]]), (8, 6), (3, 2))
+    assert [(t.shape, t.dtype) for t in rule(*given)] == [(t.shape, t.dtype) for t in ctc(*given)]
+
+
+def test_why_lengths_go_into_tensors() -> None:
+    given = (torch.randn(8, 2, 5).log_softmax(2), torch.tensor([[1, 3, 2], [4, 1, 0]]), (8, 6), (3, 2))
+    want = torch.nn.functional.ctc_loss(*given)
+    with torch_seam.lengths_in_tensors():
+        torch.testing.assert_close(torch.nn.functional.ctc_loss(*given), want)

@@ -167,8 +167,8 @@ def _traced(node: Node, definition: Callable[..., Any]) -> Graph:
         rest = iter(given)
         types = {p.name: p.type for p in schema(node.op).parameters}
         positions = [p.type for p in schema(node.op).parameters]
-        args = [_concrete(a, rest, t) for a, t in zip(node.args, positions, strict=False)]
-        kwargs = {k: _concrete(a, rest, types[k]) for k, a in node.kwargs}
+        args = [concrete(a, rest, t) for a, t in zip(node.args, positions, strict=False)]
+        kwargs = {k: concrete(a, rest, types[k]) for k, a in node.kwargs}
         result = definition(*args, **kwargs)
         return list(result) if isinstance(result, list | tuple) else result
 
@@ -176,12 +176,12 @@ def _traced(node: Node, definition: Callable[..., Any]) -> Graph:
         return trace(call, tensors).graph
 
 
-def _concrete(argument: Argument, tensors: Any, type_name: str) -> Any:
+def concrete(argument: Argument, tensors: Any, type_name: str) -> Any:
     """The node's argument as PyTorch takes it, its Values replaced by `tensors` in order."""
     if isinstance(argument, Value):
         return next(tensors)
     if isinstance(argument, tuple):
-        return [_concrete(a, tensors, type_name) for a in argument]
+        return [concrete(a, tensors, type_name) for a in argument]
     if isinstance(argument, DType):
         return dtypes.torch_dtype(argument)
     if isinstance(argument, Token):
@@ -201,4 +201,4 @@ _TOKENS: dict[str, Any] = {
     )
 } | {"torch.Generator": None}
 
-__all__ = ["decomposition_table", "definition_of", "expand"]
+__all__ = ["concrete", "decomposition_table", "definition_of", "expand"]

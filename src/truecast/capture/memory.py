@@ -30,7 +30,8 @@ class Entry:
     """A graph input: its first value and its alias.
 
     tensor: what the program owns; None for an input of kind input, which may die (a batch of a training loop).
-    gradient: the tensor's `.grad` when it was first seen.
+    gradient: the tensor's `.grad` when it was first seen. literal: whether its contents are Python numbers of the
+    program's, the same at each call.
     """
 
     value: Value
@@ -39,6 +40,7 @@ class Entry:
     tensor: torch.Tensor | None
     alias: Alias
     gradient: torch.Tensor | None = None
+    literal: bool = False
 
 
 class _Key(weakref.ref):  # type: ignore[type-arg]
@@ -136,8 +138,15 @@ class Memory:
         if kind != "input":
             with torch_seam.without_modes():
                 kept = tensor if isinstance(tensor, torch_seam.FakeTensor) else tensor.clone()
-        self.inputs.append(Entry(value, kind, value.name, kept, Alias(value)))
+        self.inputs.append(Entry(value, kind, value.name, kept, Alias(value), literal=True))
         return value
+
+    def literal(self, name: str) -> torch.Tensor | None:
+        """The contents of an input that stands for Python numbers; None for any other."""
+        entry = next((e for e in self.inputs if e.value.name == name), None)
+        if entry is None or not entry.literal or isinstance(entry.tensor, torch_seam.FakeTensor):
+            return None
+        return entry.tensor
 
     def add(self, tensor: torch.Tensor, value: Value) -> bool:
         """`tensor` has memory of its own, which holds `value`. False if its memory is known: then nothing is done."""

@@ -138,6 +138,7 @@ def _run(
         with ExitStack() as scope:
             if mode is not None:
                 scope.enter_context(torch_seam.without_vendor_kernels())
+                scope.enter_context(torch_seam.lengths_in_tensors())
                 scope.enter_context(torch_seam.quiet_fake_tensors())
                 scope.enter_context(_rare_collections())
                 scope.enter_context(mode)

@@ -19,7 +19,7 @@ Description = tuple[Any, Any, torch.dtype, torch.device] | None
 
 class Shapes:
     def __init__(self, mode: torch_seam.FakeTensorMode) -> None:
-        self._mode = mode
+        self.mode = mode
         # Results by key: one description, several (a list or a tuple), or None where they are not to be remembered.
         self._known: dict[Any, tuple[type | None, list[Description]] | None] = {}
         self._usable = mode.shape_env is None  # symbolic sizes carry more than their value
@@ -73,7 +73,7 @@ class Shapes:
     def _make(self, shape: Any, stride: Any, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
         with torch_seam.below_modes():
             memory = torch.empty_strided(shape, stride, dtype=dtype, device="meta")
-        return torch_seam.FakeTensor(self._mode, memory, device)
+        return torch_seam.FakeTensor(self.mode, memory, device)
 
 
 class _NotRemembered(Exception):

@@ -15,6 +15,7 @@ import torch
 from truecast import dtypes
 from truecast.capture import torch_seam
 from truecast.capture.aliasing import Step, memory_order, read, single_step, write
+from truecast.capture.contents import Contents, by_position, run
 from truecast.capture.functional import HIDDEN_WRITES, functional_form
 from truecast.capture.memory import Memory
 from truecast.capture.overloads import Overload, learn
@@ -25,7 +26,7 @@ from truecast.capture.strides import FACTORED_BY_STRIDES, as_if_contiguous
 from truecast.capture.writes import DIRECT
 from truecast.dtypes import DType
 from truecast.errors import CaptureError, UnsupportedError
-from truecast.graph import Argument, Graph, Input, InputKind, Node, Output, Token, Value
+from truecast.graph import Argument, Graph, Input, InputKind, Node, Output, Token, Value, values_in
 from truecast.ops.schema import schema
 from truecast.sites import Site
 
@@ -65,6 +66,7 @@ class Tape(torch_seam.TorchDispatchMode):
         self._records: list[Record] = []
         self._position = Position(None, 0, "", "forward")
         self._names: set[str] = set()
+        self._contents = Contents(self._records, self.memory.literal)
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -104,7 +106,13 @@ class Tape(torch_seam.TorchDispatchMode):
                 if not casts:
                     raise self._noted(broken.raised())
         given, named = self._cast(op, args, kwargs, casts) if casts else (args, kwargs)
-        result = self._execute(func, given, named, remembered=op.role == "plain")
+        try:
+            result = self._execute(func, given, named, remembered=op.role == "plain")
+        except torch_seam.DATA_DEPENDENT:
+            known, result = self._answer(func, op, args, node_args, node_kwargs)
+            if not known:
+                raise
+            return result
         if op.role == "plain":
             if op.name in FACTORED_BY_STRIDES:
                 node_args = as_if_contiguous(self.emit, args[0], node_args)
@@ -120,6 +128,37 @@ class Tape(torch_seam.TorchDispatchMode):
             self._record_change(op, args, node_args, node_kwargs)
             return args[0]
         return result
+
+    def _answer(self, func: Any, op: Overload, args: Any, node_args: Any, kwargs: Kwargs) -> tuple[bool, Any]:
+        """Whether an operation that asks for contents asks for what the program alone decides, and what it returns."""
+        if self._shapes is None:
+            return False, None
+        known = self._contents.of([*values_in(node_args), *values_in(tuple([v for _, v in kwargs]))])
+        if known is not None:
+            result = run(op.name, node_args, kwargs, known)
+            if isinstance(result, torch.Tensor):
+                return True, self._known_tensor(result)
+            if isinstance(result, list | tuple):
+                return True, type(result)([self._known_tensor(t) for t in result])
+            self.reads.append(self._position)
+            return True, result
+        selection = by_position(func, args, self._contents_of, self._known_tensor)
+        if selection is None:
+            return False, None
+        with self:
+            return True, selection[0](*selection[1])
+
+    def _contents_of(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        value = self.memory.read(tensor)
+        known = self._contents.of([value])
+        return None if known is None else known[value.name]
+
+    def _known_tensor(self, real: torch.Tensor) -> torch.Tensor:
+        """A constant of the Graph."""
+        assert self._shapes is not None
+        fake = torch_seam.fake_like(real, self._shapes.mode)
+        self.memory.add(fake, self.memory.add_contents(real, "constant"))
+        return fake
 
     def _execute(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], remembered: bool = False) -> Any:
         if self.memory.twins:

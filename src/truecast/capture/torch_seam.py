@@ -287,8 +287,16 @@ def unsupported_by_fake_tensors() -> tuple[type[Exception], ...]:
 
 
 def fake_rule(func: Any) -> Callable[..., Any] | None:
-    """What to run on fake tensors in place of an operation whose meta function is stricter than the operation."""
-    return _fake_grouped_mm if func is torch.ops.aten._grouped_mm.default else None
+    """What to run on fake tensors in place of an operation whose meta function is stricter than the operation, or
+    that has none although its results' shapes don't depend on contents, or need not."""
+    aten = torch.ops.aten
+    rules: dict[Any, Callable[..., Any]] = {
+        aten._grouped_mm.default: _fake_grouped_mm,
+        aten._ctc_loss.default: _fake_ctc_loss,
+        aten._ctc_loss.Tensor: _fake_ctc_loss,
+        aten.linalg_lstsq.default: _fake_lstsq,
+    }
+    return rules.get(func)
 
 
 def _fake_grouped_mm(a: Any, b: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None) -> torch.Tensor:
@@ -298,6 +306,31 @@ def _fake_grouped_mm(a: Any, b: Any, offs: Any = None, bias: Any = None, out_dty
     else:
         shape = (a.shape[1], b.shape[1]) if b.dim() == 2 else (a.shape[0], a.shape[1], b.shape[2])
     return a.new_empty(shape, dtype=out_dtype or a.dtype)
+
+
+def _fake_ctc_loss(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, *rest: Any) -> Any:
+    """The loss, and log alpha, which only the backward reads: a position for each label and around it. Lengths in a
+    tensor are not known; no target is longer than `targets`."""
+    longest = targets.shape[-1] if isinstance(target_lengths, torch.Tensor) else max(target_lengths, default=0)
+    time, batch, _ = log_probs.shape
+    return log_probs.new_empty((batch,)), log_probs.new_empty((batch, time, 2 * longest + 1))
+
+
+def _fake_lstsq(a: Any, b: Any, rcond: Any = None, *, driver: str | None = None) -> Any:
+    """Solution, residuals, rank, singular values, each empty where its driver leaves it out. The drivers that find
+    the rank return residuals only if it is full."""
+    rows, columns = a.shape[-2:]
+    driver = driver or "gelsy"
+    spectral, vector = driver in ("gelsd", "gelss"), b.shape == a.shape[:-1]
+    if (rows > columns and spectral) or (b.dim() < a.dim() and not vector):
+        return torch.ops.aten.linalg_lstsq.default(a, b, rcond, driver=driver)  # refuses in PyTorch's words
+    right = b.unsqueeze(-1) if vector else b
+    batch = torch.broadcast_shapes(a.shape[:-2], right.shape[:-2])
+    solution = a.new_empty((*batch, columns) if vector else (*batch, columns, right.shape[-1]))
+    real = a.dtype.to_real()
+    residuals = a.new_empty((*batch, right.shape[-1]) if rows > columns and driver == "gels" else (0,), dtype=real)
+    rank = a.new_empty((0,) if driver == "gels" else a.shape[:-2], dtype=torch.int64)
+    return solution, residuals, rank, a.new_empty((*a.shape[:-2], min(rows, columns)) if spectral else (0,), dtype=real)
 
 
 @contextmanager
@@ -321,6 +354,22 @@ def without_vendor_kernels() -> Iterator[None]:
         yield
     finally:
         torch._C._set_mkldnn_enabled(enabled)
+
+
+@contextmanager
+def lengths_in_tensors() -> Iterator[None]:
+    """torch.ctc_loss gets its lengths as tensors: to average a loss with lengths in a tuple, PyTorch writes them to
+    memory that a fake tensor does not have."""
+    original = torch.ctc_loss
+
+    def ctc_loss(
+        log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, *rest: Any, **named: Any
+    ) -> Any:
+        lengths = [x if isinstance(x, torch.Tensor) else torch.tensor(x) for x in (input_lengths, target_lengths)]
+        return original(log_probs, targets, *lengths, *rest, **named)
+
+    with patch.object(torch, "ctc_loss", ctc_loss):
+        yield
 
 
 @functools.cache

@@ -144,6 +144,8 @@ def _pinv(
 ) -> Array:
     """The inverse over the singular values above max(atol, rtol * the largest); rtol is eps * max(m, n) if neither
     is given, and 0 where only atol is above 0."""
+    if self.size == 0:
+        return jnp.zeros((*self.shape[:-2], self.shape[-1], self.shape[-2]), self.dtype)
     if hermitian:
         vectors, values = lax.linalg.eigh(self, symmetrize_input=False)
         left, right, magnitudes = vectors, adjoint(vectors), lax.abs(values)

@@ -19,6 +19,7 @@ from truecast.lowering import (  # noqa: F401
     grid_sample,
     grouped,
     indexing,
+    least_squares,
     linalg,
     loss,
     margin_loss,
