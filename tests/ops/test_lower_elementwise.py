@@ -157,9 +157,19 @@ def test_special_of_two(dtype: torch.dtype) -> None:
     check(cases, at_least=4)
 
 
+def test_zeta_left_of_zero() -> None:
+    """Between and at the poles; polygamma of degree n is zeta with n + 1 there."""
+    q = torch.tensor([-1000.6, -10.3, -7.5, -3.25, -2.0, -1.0, -0.7, -0.5, -1e-3, 0.0, -math.inf, math.inf, math.nan])
+    # The sums left and right of 0 cancel between two poles, in eager as here.
+    cases = [Case("aten.polygamma.default", (n, q), ulps=64) for n in range(1, 6)]
+    cases += [Case("aten.special_zeta.default", (torch.full_like(q, s), q), ulps=64) for s in (2, 2.5, 3, 1, 0.5)]
+    check(cases, at_least=10)
+
+
 def test_polynomials() -> None:
-    x = torch.tensor([-1.0, -0.7, 0.0, 0.3, 1.0, 1.5, 0.9], dtype=torch.float64).repeat_interleave(8)
-    n = torch.tensor([-1.0, 0, 1, 2, 3, 5, 6, 9], dtype=torch.float64).repeat(7)
+    """The degree loses its fraction before it is used: -0.5 is 0."""
+    x = torch.tensor([-1.0, -0.7, 0.0, 0.3, 1.0, 1.5, 0.9], dtype=torch.float64).repeat_interleave(10)
+    n = torch.tensor([-1.0, -0.5, 0, 1, 1.75, 2, 3, 5, 6, 9], dtype=torch.float64).repeat(7)
     names = [o for o in dir(torch.ops.aten) if o.startswith("special_") and "_polynomial_" in o]
     check([Case(f"aten.{name}.default", (x, n), ulps=4096, floor=1) for name in names], at_least=12)
 

@@ -148,26 +148,47 @@ register("igamma", _incomplete(lax.igamma, 0.0))
 register("igammac", _incomplete(lax.igammac, 1.0))
 
 
-@lowers("special_zeta")
-def _zeta(ctx: Context, self: Array, other: Array) -> Array:
-    """NaN below the pole at 1; +inf at the poles q = 0, -1, -2, ..., and NaN for a fractional power of the other
+def _zeta(power: Array, q: Array) -> Array:
+    """The sum of (q + k)**-power over k >= 0. XLA's form holds for q > 0 only. Left of 0 a whole power splits the sum
+    at the sign change, f being the fraction of |q|: terms 1 - f, 2 - f, ... and, times (-1)**power, f, 1 + f, ..., |q|.
+    NaN below the pole at 1; +inf at the poles q = 0, -1, -2, ..., and NaN for a fractional power of the other
     negative q, as in PyTorch."""
-    power, q, zero, one = self, other, like(self, 0), like(self, 1)
-    result = lax.zeta(power, q)
-    left = lax.le(q, zero)
+    one = like(q, 1)
+    left = lax.le(q, like(q, 0))
+    size = lax.abs(q)
+    whole = lax.eq(size, lax.floor(size))
+    fraction = lax.select(whole, like(q, 0.5), lax.sub(size, lax.floor(size)))
+    half = lax.mul(power, like(power, 0.5))
+    sign = lax.select(lax.eq(half, lax.floor(half)), one, lax.neg(one))
+    # In this order, since around f = 1/2 the two large sums cancel exactly for an odd power.
+    both = lax.add(lax.zeta(power, lax.sub(one, fraction)), lax.mul(sign, lax.zeta(power, fraction)))
+    mirrored = lax.sub(both, lax.mul(sign, lax.zeta(power, lax.add(size, one))))
+    result = lax.select(left, mirrored, lax.zeta(power, lax.select(left, one, q)))
     result = lax.select(lax.bitwise_and(left, lax.ne(power, lax.floor(power))), like(power, math.nan), result)
-    result = lax.select(lax.bitwise_and(left, lax.eq(q, lax.floor(q))), like(power, np.inf), result)
+    result = lax.select(lax.bitwise_and(left, whole), like(power, np.inf), result)
     result = lax.select(lax.eq(power, one), like(power, np.inf), result)
     return lax.select(lax.lt(power, one), like(power, math.nan), result)
+
+
+register("special_zeta", lambda ctx, self, other: _zeta(self, other))
+
+
+def _trigamma(x: Array) -> Array:
+    """zeta(2, x), below 1/2 by reflection: PyTorch's own kernel, so that the poles are as finite as its sine is."""
+    low = lax.lt(x, like(x, 0.5))
+    y = lax.select(low, lax.sub(like(x, 1), x), x)
+    value = lax.select(lax.eq(y, like(x, np.inf)), like(x, 0), _zeta(like(x, 2), y))
+    sine = lax.sin(lax.mul(like(x, math.pi), x))
+    return lax.select(low, lax.sub(lax.div(like(x, math.pi**2), lax.mul(sine, sine)), value), value)
 
 
 @lowers("polygamma")
 def _polygamma(ctx: Context, n: int, self: Array) -> Array:
     """(-1)**(n + 1) n! zeta(n + 1, x)."""
-    if n == 0:
-        return digamma(self)
+    if n < 2:
+        return _trigamma(self) if n else digamma(self)
     factor = like(self, (-1.0) ** (n + 1) * math.factorial(n))
-    return lax.mul(factor, lax.zeta(like(self, n + 1), self))
+    return lax.mul(factor, _zeta(like(self, n + 1), self))
 
 
 @lowers("mvlgamma")

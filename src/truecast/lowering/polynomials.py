@@ -8,7 +8,7 @@ from typing import Any
 from jax import lax
 
 from truecast.lowering.context import Array
-from truecast.lowering.elementwise import like
+from truecast.lowering.elementwise import like, trunc
 from truecast.lowering.registry import register
 
 
@@ -17,11 +17,12 @@ def _recurrence(
 ) -> Callable[[Array, Array], Array]:
     """The polynomial of degree n with p0 = 1, p1 = first(x) and p(k+1) = step(k, x, pk, p(k-1)); 0 for n < 0.
 
-    n differs from element to element: each keeps its value when k reaches it.
+    n differs from element to element: each keeps its value when k reaches it. Like PyTorch's kernels, it drops the
+    fraction of n first: a degree of -0.5 is 0.
     """
 
     def polynomial(x: Array, n: Array) -> Array:
-        degree = lax.floor(n)
+        degree = trunc(n)
         one, zero = like(x, 1), like(x, 0)
         start = first(x)
         result = lax.select(lax.eq(degree, zero), one, lax.select(lax.lt(degree, zero), zero, start))
