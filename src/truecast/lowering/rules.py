@@ -5,6 +5,7 @@ from truecast.lowering import (  # noqa: F401
     adaptive_pooling,
     attention,
     batch_norm,
+    bessel,
     cast,
     complex,
     contraction,

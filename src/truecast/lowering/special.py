@@ -52,11 +52,11 @@ def _entropy(x: Array) -> Array:
     return lax.select(is_nan(x), x, lax.select(positive, value, outside))
 
 
-def _i0(x: Array) -> Array:
+def i0(x: Array) -> Array:
     return lax.mul(lax.exp(lax.abs(x)), lax.bessel_i0e(x))
 
 
-def _i1(x: Array) -> Array:
+def i1(x: Array) -> Array:
     return lax.mul(lax.exp(lax.abs(x)), lax.bessel_i1e(x))
 
 
@@ -208,12 +208,12 @@ for _names, _function in {
     "erf": lax.erf,
     "erfc": erfc,
     "erfinv": lax.erf_inv,
-    "i0": _i0,
+    "i0": i0,
     "special_i0e": lax.bessel_i0e,
-    "special_i1": _i1,
+    "special_i1": i1,
     "special_i1e": lax.bessel_i1e,
-    "special_modified_bessel_i0": _i0,
-    "special_modified_bessel_i1": _i1,
+    "special_modified_bessel_i0": i0,
+    "special_modified_bessel_i1": i1,
     "special_ndtri": special.ndtri,
     "special_log_ndtr": _log_ndtr,
     "special_erfcx": _erfcx,

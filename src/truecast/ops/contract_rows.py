@@ -25,8 +25,15 @@ def _found(*operands: str, follow: str = "") -> Contract:
     return Contract(operands, f"Found dtype {{found.scalar}} but expected {{{operands[0]}.scalar}}", follow=follow)
 
 
-def _one_of(operand: str, allowed: tuple[str, ...], message: str, exception: str = "RuntimeError") -> Contract:
-    return Contract((operand,), message, exception, demand="allowed", allowed=allowed)
+def _one_of(
+    operand: str,
+    allowed: tuple[str, ...],
+    message: str,
+    exception: str = "RuntimeError",
+    empty: bool = True,
+    absent: tuple[str, ...] = (),
+) -> Contract:
+    return Contract((operand,), message, exception, demand="allowed", allowed=allowed, empty=empty, absent=absent)
 
 
 def _gradient(wording: str, name: str = "gradOutput") -> Contract:
@@ -73,7 +80,7 @@ _CONVOLUTION = (
 )
 
 _SCATTER = (
-    _one_of("index", _INDEX, "scatter(): Expected dtype int32/int64 for index"),
+    _one_of("index", _INDEX, "scatter(): Expected dtype int32/int64 for index", empty=False),
     Contract(("self", "src"), "scatter(): Expected self.dtype to be equal to src.dtype"),
 )
 _PUT = Contract(
@@ -208,7 +215,7 @@ CONTRACTS: dict[str, tuple[Contract, ...]] = {
     "index_put": (_SUBSCRIPT, _PUT),
     "_unsafe_index_put": (_SUBSCRIPT, _PUT),
     "_unsafe_masked_index_put_accumulate": (_PUT,),
-    "gather": (_one_of("index", _INDEX, "gather(): Expected dtype int32/int64 for index"),),
+    "gather": (_one_of("index", _INDEX, "gather(): Expected dtype int32/int64 for index", empty=False),),
     "index_select": (_one_of("index", _INDEX, "index_select(): Expected dtype int32 or int64 for index"),),
     "take": (_one_of("index", _LONG, "take(): Expected a long tensor for index, but got {index.scalar}"),),
     "put": (
@@ -356,6 +363,7 @@ CONTRACTS: dict[str, tuple[Contract, ...]] = {
             _INEXACT,
             "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype."
             " Got: {self.scalar}",
+            absent=("dtype",),
         ),
     ),
     "var": (_one_of("self", _INEXACT, "std and var only support floating point and complex dtypes"),),

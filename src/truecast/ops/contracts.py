@@ -46,7 +46,7 @@ def check(node: Node, op: Op) -> Violation | None:
         given = {
             name: found
             for name in contract.operands
-            if (found := list(_dtypes(arguments.get(name), contract.zero_dim)))
+            if (found := list(_dtypes(arguments.get(name), contract.zero_dim, contract.empty)))
         }
         if any(arguments.get(name) is None for name in contract.given):
             continue
@@ -58,13 +58,13 @@ def check(node: Node, op: Op) -> Violation | None:
     return _promotion(node, op, arguments)
 
 
-def _dtypes(argument: Any, zero_dim: bool = True) -> Iterator[DType]:
+def _dtypes(argument: Any, zero_dim: bool = True, empty: bool = True) -> Iterator[DType]:
     if isinstance(argument, Value):
-        if zero_dim or argument.shape:
+        if (zero_dim or argument.shape) and (empty or 0 not in argument.shape):
             yield argument.dtype
     elif isinstance(argument, tuple):
         for item in argument:
-            yield from _dtypes(item, zero_dim)
+            yield from _dtypes(item, zero_dim, empty)
 
 
 Given = Mapping[str, list[DType]]

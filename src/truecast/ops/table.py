@@ -72,7 +72,7 @@ class Contract:
         "{found.scalar}" is the operand that breaks the demand. "" stands for "expected scalar type .. but found ..".
     exception: the built-in's name.
     allowed: dtypes, or categories of dtypes.
-    zero_dim: whether a 0-dim operand must meet the demand as well.
+    zero_dim, empty: whether a 0-dim operand, and one without elements, must meet the demand as well.
     follow: the operand whose dtype the others are cast to where the policy says so (law N12); "" for the first.
     given, absent: operands that must (must not) be given for this demand to apply.
     """
@@ -83,6 +83,7 @@ class Contract:
     demand: Demand = "same"
     allowed: tuple[str, ...] = ()
     zero_dim: bool = True
+    empty: bool = True
     follow: str = ""
     given: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
