@@ -21,16 +21,6 @@ def test_grouped_products_are_eagers(dtype: torch.dtype) -> None:
     compare("aten._grouped_mm.default", torch.randn(4, 8, 32).to(dtype), experts, ulps=8)
 
 
-@pytest.mark.parametrize(("bins", "low", "high"), [(4, 0, 3), (5, 0, 0), (3, -1, 1)])
-def test_a_histogram_is_eagers(bins: int, low: float, high: float) -> None:
-    values = torch.tensor([0.0, 1.0, 3.0, 3.0, 2.0, -1.0, 0.5, 4.0])
-    compare("aten.histc.default", values, bins, low, high, ulps=0)
-
-
-def test_a_histogram_of_one_value_is_eagers() -> None:
-    compare("aten.histc.default", torch.full((4,), 2.0), 5, 0, 0, ulps=0)
-
-
 def test_transformers_own_grouped_product_is_eagers() -> None:
     import transformers.integrations.moe  # noqa: F401  (registers the operation)
 

@@ -173,6 +173,7 @@ KERNELS: dict[str, Callable[[], torch.Tensor]] = {
     "aten.replication_pad2d_backward.default": lambda: torch.ops.aten.replication_pad2d_backward(
         ONES.view(1, 1, 1, -1), ONES[:1].view(1, 1, 1, 1), [COUNT - 1, 0, 0, 0]
     ),
+    "aten.histc.default": lambda: torch.histc(ONES, 1, 0, 2),
     "aten.put.default": lambda: ONE.put(ZEROS, ONES, accumulate=True),
     "aten._embedding_bag_dense_backward.default": _embedding_bag_gradient,
     "aten.scatter_add.default": lambda: ONE.scatter_add(0, ZEROS, ONES),

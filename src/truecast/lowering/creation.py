@@ -16,7 +16,7 @@ from truecast.lowering.cast import broadcast_to, converted
 from truecast.lowering.context import Array, Context
 from truecast.lowering.registry import lowers, register
 
-_INT64, _FLOAT64 = np.dtype("int64"), np.dtype("float64")
+_INT64, _FLOAT64, _COMPLEX128 = np.dtype("int64"), np.dtype("float64"), np.dtype("complex128")
 
 
 def filled(ctx: Context, value: Any) -> Array:
@@ -77,7 +77,7 @@ def _arange(ctx: Context, end: Any, start: Any = 0, step: Any = 1) -> Array:
     return converted(_counted(ctx, start, step, count, wide), ctx.dtype)
 
 
-def _spaced(ctx: Context, start: Any, end: Any, steps: int) -> Array:
+def spaced(start: Any, end: Any, steps: int) -> Array:
     """`steps` float64 points from start to end, counted from the nearer end, so that both ends are exact."""
     first, last = (broadcast_to(_as(value, _FLOAT64), (steps,)) for value in (start, end))
     if steps == 1:
@@ -92,11 +92,15 @@ def _spaced(ctx: Context, start: Any, end: Any, steps: int) -> Array:
 @lowers("linspace")
 def _linspace(ctx: Context, start: Any, end: Any, steps: int) -> Array:
     if ctx.dtype.kind == "c":
-        parts = [_spaced(ctx, _part(start, name), _part(end, name), steps) for name in ("real", "imag")]
-        return converted(lax.complex(*parts), ctx.dtype)
+        return converted(_complex_spaced(start, end, steps), ctx.dtype)
     if ctx.dtype.kind in "iu":
-        start, end = (v if hasattr(v, "dtype") else number_in(v, _INT64) for v in (start, end))
-    return converted(_spaced(ctx, start, end, steps), ctx.dtype)
+        start, end = (_as(v, _INT64) for v in (start, end))
+    return converted(spaced(start, end, steps), ctx.dtype)
+
+
+def _complex_spaced(start: Any, end: Any, steps: int) -> Array:
+    real, imaginary = (spaced(_part(start, name), _part(end, name), steps) for name in ("real", "imag"))
+    return lax.complex(real, imaginary)
 
 
 def _part(value: Any, name: str) -> Any:
@@ -110,8 +114,11 @@ def _part(value: Any, name: str) -> Any:
 @lowers("logspace")
 def _logspace(ctx: Context, start: Any, end: Any, steps: int, base: float = 10.0) -> Array:
     if ctx.dtype.kind == "c":
-        ctx.unsupported("with a complex result", "raise the base to a torch.linspace instead")
-    exponents = _spaced(ctx, start, end, steps)
+        exponents = _complex_spaced(start, end, steps)
+        return converted(lax.pow(lax.full_like(exponents, base), exponents), ctx.dtype)
+    if ctx.dtype.kind in "iu":  # of the bounds, not of the powers: 2 to 1.2 counts to 1
+        start, end = (_as(v, _INT64) for v in (start, end))
+    exponents = spaced(start, end, steps)
     return converted(lax.pow(lax.full((steps,), base, _FLOAT64), exponents), ctx.dtype)
 
 
@@ -146,6 +153,17 @@ def _tril_indices(ctx: Context, row: int, col: int, offset: int = 0) -> Array:
 def _triu_indices(ctx: Context, row: int, col: int, offset: int = 0) -> Array:
     starts = np.clip(np.arange(row, dtype=np.int64) + offset, 0, col)
     return _triangle(ctx, starts, col - starts)
+
+
+@lowers("fft_fftfreq fft_rfftfreq")
+def _frequencies(ctx: Context, n: int, d: float = 1.0) -> Array:
+    """Multiples of 1 / (n d): from 0 up, and in a whole spectrum the negative ones after them."""
+    count = ctx.shape[0]
+    index = lax.iota(_INT64, count)
+    if count == n:
+        index = lax.select(lax.lt(index, lax.full_like(index, (n + 1) // 2)), index, lax.sub(index, lax.full_like(index, n)))
+    wide = converted(index, _COMPLEX128 if ctx.dtype.kind == "c" else _FLOAT64)
+    return converted(lax.mul(wide, lax.full_like(wide, 1.0 / (n * d) if n else 0.0)), ctx.dtype)
 
 
 # Windows of signal processing ------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Matrix products of groups of rows (mixtures of experts), and the counting that finds the groups.
+"""Matrix products of groups of rows (mixtures of experts).
 
 The group of a row is data, so a group's size is no shape: each group's product is formed over all rows with the
 others' zeroed, and each row takes its own group's result.
@@ -66,19 +66,3 @@ def _fallback_backward(
     transposed = lax.transpose(weight, (0, 2, 1))
     by_row = lax.transpose(input, (1, 0))
     return _rows(ctx, grad_output, transposed, offs), _shared(ctx, by_row, grad_output, offs)
-
-
-@lowers("histc")
-def _histc(ctx: Context, self: Array, bins: int = 100, min: float = 0, max: float = 0) -> Array:
-    """Counts in `bins` equal parts of [min, max], the last one closed; of the data's range if min == max."""
-    x = lax.reshape(self, (self.size,))
-    low, high = ctx.constant(min, x), ctx.constant(max, x)
-    if min == max and x.size:
-        low, high = jnp.min(x), jnp.max(x)
-    one = ctx.constant(1, x)
-    low, high = jnp.where(low == high, low - one, low), jnp.where(low == high, high + one, high)
-    place = lax.floor((x - low) * ctx.constant(bins, x) / (high - low))
-    place = lax.min(place, ctx.fill(bins - 1, place))
-    edges = lax.broadcasted_iota(x.dtype, (bins, x.size), 0)
-    inside = (place[None] == edges) & ((x >= low) & (x <= high))[None]
-    return ctx.sum(jnp.where(inside, one, ctx.constant(0, x)), (1,))

@@ -134,6 +134,9 @@ def standard_gamma(ctx: Context, self: Array) -> Array:
     return jax.random.gamma(ctx.key, shape_parameter, ctx.shape, shape_parameter.dtype)
 
 
+register("_standard_gamma_grad", lambda ctx, self, output: lax.random_gamma_grad(self, output))
+
+
 @lowers("_sample_dirichlet")
 def sample_dirichlet(ctx: Context, self: Array) -> Array:
     concentration = _drawn(self, drawing_dtype(ctx.first.dtype), ctx.shape)

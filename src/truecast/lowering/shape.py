@@ -133,6 +133,13 @@ def slice_(ctx: Context, self: Array, dim: int, start: int | None, end: int | No
     return lax.slice_in_dim(self, *bounds(start, end, self.shape[axis]), step, axis)
 
 
+@lowers("narrow_copy")
+def narrow_copy(ctx: Context, self: Array, dim: int, start: int, length: int) -> Array:
+    axis = axis_of(dim, self.ndim)
+    first = start + self.shape[axis] if start < 0 else start
+    return lax.slice_in_dim(self, first, first + length, 1, axis)
+
+
 @lowers("split split_copy split_with_sizes split_with_sizes_copy unsafe_split unsafe_split_with_sizes")
 def split(ctx: Context, self: Array, dim: int, **_: Any) -> list[Array]:
     axis = axis_of(dim, self.ndim)
