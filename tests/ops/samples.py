@@ -27,6 +27,11 @@ RANDOM = frozenset(
 )
 
 
+# PyTorch leaves open which of several equal elements their indices name (unless `stable=True` settles it): what the
+# indices select is compared, beside the values.
+SELECTING = frozenset("sort argsort topk kthvalue mode".split())
+
+
 @dataclass(frozen=True)
 class Call:
     """One sample: what to call and its arguments. `run` returns a tuple of tensors."""
@@ -62,8 +67,37 @@ def calls(info: Any, dtype: torch.dtype, *, gradient: bool, limit: int) -> Itera
         warnings.simplefilter("ignore")
         samples = list(info.sample_inputs("cpu", dtype, requires_grad=gradient))
     step = max(1, -(-len(samples) // limit)) if limit else 1
+    function = _selecting(info.op) if full_name(info) in SELECTING else info.op
     for sample in samples[::step]:
-        yield Call(info.op, (sample.input, *sample.args), dict(sample.kwargs))
+        yield Call(function, (sample.input, *sample.args), dict(sample.kwargs))
+
+
+def _selecting(operator: Callable[..., Any]) -> Callable[..., Any]:
+    """`operator`, with its indices replaced by the elements that they select and, where all positions are named, by
+    the sorted positions; an integer 0 of the indices' shape and dtype stands for the rest."""
+
+    def function(input: torch.Tensor, *arguments: Any, **keywords: Any) -> tuple[torch.Tensor, ...]:
+        result = operator(input, *arguments, **keywords)
+        if keywords.get("stable"):
+            return (result,) if isinstance(result, torch.Tensor) else tuple(result)
+        *values, indices = (result,) if isinstance(result, torch.Tensor) else result
+        line = input.reshape(input.shape or (1,))
+        dim = _dim_of(operator, arguments, keywords) % line.dim()
+        places = indices
+        if places.dim() < line.dim():
+            places = places.unsqueeze(dim)
+        selected = line.take_along_dim(places, dim)
+        if places.shape == line.shape:
+            return (*values, selected, places.sort(dim).values)
+        return (*values, selected, torch.zeros_like(indices))
+
+    return function
+
+
+def _dim_of(operator: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> int:
+    """The dim argument: behind k in topk and kthvalue, the last dim where it isn't given."""
+    place = 1 if operator.__name__ in ("topk", "kthvalue") else 0
+    return keywords.get("dim", arguments[place] if len(arguments) > place else -1)
 
 
 def is_random(name: str, call: Call) -> bool:

@@ -13,9 +13,9 @@ from tests.ops.batch import Case, check, merged
 from tests.twin import EAGER, run
 
 # Both sides of each change of formula (2, 4, 8), the ends of the domain, and what lies outside.
+OUTSIDE = [90, 104, math.inf, -math.inf, math.nan]
 POINTS = torch.tensor(
-    [-25, -9, -8.1, -7.9, -4.1, -4, -2.2, -1, -1e-3, 0, 1e-6, 0.1, 1.5, 1.9, 2, 2.1, 3.9, 4, 7.9, 8, 8.1, 25, 90, 104]
-    + [math.inf, -math.inf, math.nan],
+    [*OUTSIDE, -25, -9, -8.1, -7.9, -4.1, -4, -2.2, -1, -1e-3, 0, 1e-6, 0.1, 1.5, 1.9, 2, 2.1, 3.9, 4, 7.9, 8, 8.1, 25],
     dtype=torch.float64,
 )
 TWINS = {

@@ -7,7 +7,9 @@ import math
 import pytest
 import torch
 
+import truecast as tc
 from tests.ops.batch import Case, check, fast_and_slow
+from truecast.errors import UnsupportedError
 
 NAMES = ["float32", "float64", "bfloat16", "float16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64"]
 DTYPES = [getattr(torch, name) for name in NAMES]
@@ -69,6 +71,13 @@ def _creation(dtype: torch.dtype) -> list[Case]:
         Case("aten.linspace.default", (0, 1, 0), given, ulps=2),
         Case("aten.logspace.default", (0, 2, 5), given, ulps=8),
         Case("aten.logspace.default", (0, 3, 4, 2.0), given, ulps=8),
+        # An integer result truncates the bounds first, numbers and tensors alike.
+        Case("aten.logspace.default", (2.9, 1.2, 4, 2.0), given, ulps=8),
+        Case("aten.logspace.Tensor_Tensor", (torch.tensor(4.3), torch.tensor(1.2), 4, 5.0), given, ulps=8),
+        Case("aten.linspace.Tensor_Scalar", (torch.tensor(4.3), -3, 9), given, ulps=2, floor=8),
+        Case("aten.fft_fftfreq.default", (5,), given, ulps=2),
+        Case("aten.fft_fftfreq.default", (6, 0.3), given, ulps=2),
+        Case("aten.fft_rfftfreq.default", (7, 2.0), given, ulps=2),
     ]
     return cases
 
@@ -98,6 +107,31 @@ def test_creation_without_a_dtype() -> None:
         Case("aten.copy.default", (x.bfloat16(), torch.rand(2, 3)), ulps=0),
     ]
     check(cases, at_least=9)
+
+
+def test_complex_ranges() -> None:
+    given = {"dtype": torch.complex64}
+    cases = [
+        Case("aten.logspace.default", (1 + 1j, 2 - 0.5j, 5, 2.0), given, ulps=8),
+        Case("aten.linspace.default", (1 + 1j, 2 - 0.5j, 5), given, ulps=8),
+    ]
+    check(cases, at_least=2)
+
+
+def test_complex32_is_refused_where_it_arises() -> None:
+    program = tc.lower(lambda x: torch.complex(x, x), torch.ones(3, dtype=torch.float16))
+    with pytest.raises(UnsupportedError) as caught:
+        program.compile()
+    parts = str(caught.value).splitlines()
+    assert parts[0] == "aten.complex.default gives complex32, which XLA does not have"
+    assert "test_lower_cast.py" in parts[1]
+    assert parts[2:] == [
+        "  values: complex32[3]",
+        "  why: XLA's complex numbers have parts of float32 or float64; no other dtype stands for it (law N1)",
+        "  help: compute in complex64: x.to(torch.complex64), or x.float() before it becomes complex",
+    ]
+    with pytest.raises(UnsupportedError, match=r"^the program takes complex32, which XLA does not have\n"):
+        tc.lower(lambda z: z, torch.ones(3, dtype=torch.complex32)).compile()
 
 
 def test_triangles() -> None:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from tests.ops.batch import Case, check, fast_and_slow
+from tests.ops.batch import Case, check, differences, fast_and_slow
 from tests.twin import EAGER, run, single_node_graph
+from truecast.numerics.numerics import Numerics
 
 DTYPES = fast_and_slow(
     (torch.bfloat16, torch.uint8), (torch.float32, torch.float16, torch.int64, torch.bool, torch.complex64)
@@ -155,3 +156,12 @@ def test_a_long_float32_sum_keeps_its_digits() -> None:
     graph, tensors, _ = single_node_graph("aten.sum.default", x)
     (got,) = run(graph, tensors)
     assert abs(float(got) / float(x.double().sum()) - 1) < 1e-5
+
+
+def test_running_float32_sums_are_held_in_float64_as_eager_holds_them() -> None:
+    """8 ones after 2**24 count nothing in float32; what 100 zeros add to a logcumsumexp of 17 is below its last bit."""
+    ones, zeros = torch.ones(9), torch.zeros(101)
+    ones[0], zeros[0] = 2.0**24, 17.0
+    cases = [Case("aten.cumsum.default", (ones, 0), ulps=0.5), Case("aten.logcumsumexp.default", (zeros, 0), ulps=0.5)]
+    assert torch.cumsum(ones, 0)[-1] == 2**24 + 8
+    assert not differences(cases, Numerics.preset("eager"))

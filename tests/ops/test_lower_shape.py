@@ -60,6 +60,7 @@ def views(dtype: torch.dtype) -> list[Call]:
         call("aten.slice.Tensor", x, -1, 4, 2),
         call("aten.slice.Tensor", x, 0, None, -1),
         call("aten.slice_copy.Tensor", x, 2, 1, 100),
+        call("aten.narrow_copy.default", x, 2, -3, 2),
         call("aten.split.Tensor", x, 2, -1),
         call("aten.split_with_sizes.default", x, [1, 0, 3], 1),
         call("aten.split_with_sizes_copy.default", x, [2, 1], 0),

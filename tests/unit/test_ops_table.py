@@ -220,6 +220,29 @@ def test_positions_must_be_whole_numbers() -> None:
     assert violation.message == "tensors used as indices must be long, int, byte or bool tensors"
 
 
+@pytest.mark.parametrize("op", ["gather.default", "scatter.value", "scatter_add.default", "index_select.default"])
+@pytest.mark.parametrize("extent", [0, 2])
+def test_gather_and_scatter_look_at_an_index_that_has_elements(op: str, extent: int) -> None:
+    """Eager takes an empty index of any dtype there; index_select, their neighbour, does not."""
+    name, variant = op.split(".")
+    index = torch.zeros(extent)
+    source = {"scatter": (1.0,), "scatter_add": (index,)}.get(name, ())
+    try:
+        getattr(getattr(torch.ops.aten, name), variant)(torch.zeros(3), 0, index, *source)
+        taken = True
+    except RuntimeError:
+        taken = False
+    place = _value("i", "float32", extent)
+    node = Node(f"aten.{op}", (WIDE, 0, place, *(place if s is index else s for s in source)), (), ())
+    assert (contracts.check(node, _row(node.op)) is None) == taken == (extent == 0 and name != "index_select")
+
+
+def test_mean_takes_whole_numbers_with_a_dtype() -> None:
+    op = "aten.mean.default"
+    assert contracts.check(Node(op, (WHOLE,), (("dtype", dtypes.float32),), ()), _row(op)) is None
+    assert _violation(op, WHOLE).message.endswith("Got: Long")
+
+
 def test_optimizer_lists_agree_tensor_by_tensor() -> None:
     op, lists = "aten._fused_sgd_.default", ((HALF, WIDE), (HALF, HALF), (HALF, WIDE))
     kwargs = {"weight_decay": 0.0, "momentum": 0.9, "lr": 0.1, "dampening": 0.0, "nesterov": False, "maximize": False}

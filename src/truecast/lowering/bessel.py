@@ -20,8 +20,8 @@ from truecast.lowering.special import i0, i1
 
 # Chebyshev coefficients, computed with mpmath at 40 digits: of J0(x), J1(x) / x, Y0(x) - (2 / pi) log(x / 2) J0(x) and
 # (Y1(x) - (2 / pi) (log(x / 2) J1(x) - 1 / x)) / x, in x * x / 32 - 1 for x up to 8; beyond, of P(x) and x Q(x) in
-# 128 / x**2 - 1, where J(x) = sqrt(2 / (pi x)) (P cos(c) - Q sin(c)), Y(x) = sqrt(2 / (pi x)) (P sin(c) + Q cos(c)), and
-# c is x less pi / 4 (order 0) or 3 pi / 4 (order 1).
+# 128 / x**2 - 1. There J(x) = sqrt(2 / (pi x)) (P cos(c) - Q sin(c)) and Y(x) = sqrt(2 / (pi x)) (P sin(c) + Q cos(c)),
+# and c is x less pi / 4 (order 0) or 3 pi / 4 (order 1).
 # fmt: off
 _J0 = (
     0.15772797147489012, -8.72344235285222129e-3, 0.26517861320333681, -0.370094993872649779, 0.158067102332097261,
@@ -101,8 +101,8 @@ _K1_FAR = (
     -6.05704727064301782e-16, 1.83809357524304543e-16, -5.68946284919364837e-17,
 )
 # With z = (2 / 3) |x|**1.5: of Ai(x) 2 sqrt(pi) x**(1/4) exp(z) in 2 z(2) / z - 1 for x > 2; of Ai(x) in (x + 1) / 3 on
-# [-4, 2]; of P and z Q in 2 (z(4) / z)**2 - 1 for x < -4, where Ai(x) = (P cos(c) + Q sin(c)) / (sqrt(pi) |x|**(1/4)) and
-# c = z - pi / 4.
+# [-4, 2]; of P and z Q in 2 (z(4) / z)**2 - 1 for x < -4, where Ai(x) = (P cos(c) + Q sin(c)) / (sqrt(pi) |x|**(1/4))
+# and c = z - pi / 4.
 _AIRY_FAR = (
     0.984405304917155196, -0.0147927848501041987, 7.32717746542671434e-4, -6.12595423417824993e-5,
     6.83476697557269029e-6, -9.23722973540398155e-7, 1.4362253404380519e-7, -2.48931942232209598e-8,

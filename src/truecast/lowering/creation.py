@@ -161,7 +161,8 @@ def _frequencies(ctx: Context, n: int, d: float = 1.0) -> Array:
     count = ctx.shape[0]
     index = lax.iota(_INT64, count)
     if count == n:
-        index = lax.select(lax.lt(index, lax.full_like(index, (n + 1) // 2)), index, lax.sub(index, lax.full_like(index, n)))
+        positive = lax.lt(index, lax.full_like(index, (n + 1) // 2))
+        index = lax.select(positive, index, lax.sub(index, lax.full_like(index, n)))
     wide = converted(index, _COMPLEX128 if ctx.dtype.kind == "c" else _FLOAT64)
     return converted(lax.mul(wide, lax.full_like(wide, 1.0 / (n * d) if n else 0.0)), ctx.dtype)
 

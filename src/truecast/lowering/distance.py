@@ -72,6 +72,8 @@ def _euclidean_dist(ctx: Context, x1: Array, x2: Array) -> Array:
 
 @lowers("_cdist_backward")
 def _cdist_backward(ctx: Context, grad: Array, x1: Array, x2: Array, p: float, cdist: Array) -> Array:
+    if grad.size == 0:  # a batch of 1 against one of 0: the gradient still has the operand's shape
+        return lax.full(ctx.shape, 0, x1.dtype)
     difference = _pairs(x1, x2)
     return ctx.sum(_norm_gradient(ctx, difference, grad, cdist, p), (difference.ndim - 2,))
 

@@ -6,6 +6,7 @@ N3), and names every instruction after its node, so that a line of HLO leads bac
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from jax import lax
 
 from truecast import dtypes, ops
 from truecast.dtypes import DType
+from truecast.errors import UnsupportedError
 from truecast.graph import Graph, Node, Value
 from truecast.lowering.context import Array, Context
 from truecast.lowering.registry import rule_for
@@ -56,6 +58,7 @@ def function_of(plan: Plan) -> Callable[..., tuple[Array, ...]]:
     fold_in(threefry key of the seed, i): it depends on the Graph and the seed, not on the Numerics.
     """
     graph = plan.graph
+    _refuse_complex32(graph)
     seeded = needs_seed(graph)
 
     def run(*arguments: Array) -> tuple[Array, ...]:
@@ -70,6 +73,20 @@ def function_of(plan: Plan) -> Callable[..., tuple[Array, ...]]:
 
     run.__name__ = "".join(c if c.isalnum() else "_" for c in graph.name) or "graph"
     return run
+
+
+def _refuse_complex32(graph: Graph) -> None:
+    inputs = (("the program takes", None, entry.value) for entry in graph.inputs)
+    results = ((f"{node.op} gives", node.site, value) for node in graph.nodes for value in node.outputs)
+    for what, site, value in itertools.chain(inputs, results):
+        if value is not None and value.dtype is dtypes.complex32:
+            raise UnsupportedError(
+                f"{what} complex32, which XLA does not have",
+                where=site,
+                values=str(value),
+                why="XLA's complex numbers have parts of float32 or float64; no other dtype stands for it (law N1)",
+                help="compute in complex64: x.to(torch.complex64), or x.float() before it becomes complex",
+            )
 
 
 class _Engine:
