@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from truecast.api import load, lower, plan
+    from truecast.api import explain, load, lower, plan, recording
     from truecast.capture.call import capture
     from truecast.numerics.numerics import Numerics
     from truecast.numerics.scope import numerics, set_numerics
@@ -20,14 +20,16 @@ __version__ = "0.1.0"
 _HOMES = {
     "Numerics": "truecast.numerics.numerics",
     "capture": "truecast.capture",
+    "explain": "truecast.api",
     "load": "truecast.api",
     "lower": "truecast.api",
     "numerics": "truecast.numerics",
     "plan": "truecast.api",
+    "recording": "truecast.api",
     "set_numerics": "truecast.numerics.scope",
 }
 
-__all__ = ["Numerics", "capture", "load", "lower", "numerics", "plan", "set_numerics"]
+__all__ = ["Numerics", "capture", "explain", "load", "lower", "numerics", "plan", "recording", "set_numerics"]
 
 
 def __getattr__(name: str) -> Any:

@@ -41,6 +41,7 @@ class Tracker:
         self.paths: dict[int, str] = {}  # id of a module -> its path
         self.tensors: dict[int, tuple[InputKind, str]] = {}  # id of a parameter or buffer -> (kind, path)
         self.on_optimizer: Callable[[torch.optim.Optimizer], None] | None = None
+        self.on_step_end: Callable[[torch.optim.Optimizer], None] | None = None
         self._running: list[str] = []  # paths of the modules whose forward is running
         self._stepping = 0
         self._forward: dict[int, Position] = {}  # sequence number -> position of the forward operation
@@ -142,6 +143,13 @@ class Tracker:
 
     def _leave_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         self._stepping -= 1
+        if self.on_step_end is not None:
+            self.on_step_end(optimizer)
+
+    def step_site(self) -> Site:
+        """The user's line that called the optimizer step whose hook is running."""
+        frame = self._user_frame(sys._getframe(1))
+        return UNKNOWN if frame is None else sites.resolve(frame.f_code, frame.f_lasti, "", "optimizer")
 
 
 def _joined(prefix: str, name: str) -> str:

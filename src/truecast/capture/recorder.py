@@ -52,11 +52,11 @@ def trace(
         mode = torch_seam.fake_mode_of(iter([*leaves, *owned])) or torch_seam.new_fake_mode()
     tape = Tape(fake_mode=mode, on_violation=on_violation)
     surroundings = Surroundings(tape, modules)
-    arguments, passed = _declare(tape, surroundings, leaves, _argument_names(program, args, kwargs), mode)
+    arguments, passed = declare(tape, surroundings, leaves, argument_names(program, args, kwargs), mode)
     given_args, given_kwargs = pytree.tree_unflatten(passed, in_spec)
-    name = _name_of(program)
+    name = name_of(program)
     try:
-        result = _run(program, given_args, given_kwargs, tape, mode, name)
+        result = run(program, given_args, given_kwargs, tape, mode, name)
         return _captured(name, tape, surroundings, arguments, in_spec, result)
     finally:
         if fake:
@@ -110,7 +110,7 @@ def recording(*, on_violation: OnViolation = "raise") -> Iterator[Recording]:
         record._end()
 
 
-def _declare(
+def declare(
     tape: Tape, surroundings: Surroundings, leaves: list[Any], names: list[str], mode: torch_seam.FakeTensorMode | None
 ) -> tuple[tuple[str | None, ...], list[Any]]:
     """Makes the tensors among the arguments inputs; returns their value names, and what the program gets."""
@@ -131,9 +131,10 @@ def _declare(
     return tuple(arguments), passed
 
 
-def _run(
+def run(
     program: Callable[..., Any], args: Any, kwargs: Any, tape: Tape, mode: torch_seam.FakeTensorMode | None, name: str
 ) -> Any:
+    """Calls the program while the tape records; what only fake tensors raise is explained."""
     try:
         with ExitStack() as scope:
             if mode is not None:
@@ -227,13 +228,14 @@ def _captured(
     return Captured(graph, bound, arguments, in_spec, out_spec, tuple(results), gradients)
 
 
-def _name_of(program: Callable[..., Any]) -> str:
+def name_of(program: Callable[..., Any]) -> str:
+    """What the Graph of a program is called."""
     if isinstance(program, torch.nn.Module):
         return type(program).__name__
     return getattr(program, "__qualname__", type(program).__name__).rsplit("<locals>.", 1)[-1]
 
 
-def _argument_names(program: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[str]:
+def argument_names(program: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[str]:
     """For each leaf of (args, kwargs), the argument's name and where in it the leaf is: "batch['mask'][0]"."""
     function = program.forward if isinstance(program, torch.nn.Module) else program
     try:

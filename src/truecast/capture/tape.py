@@ -27,6 +27,7 @@ from truecast.capture.writes import DIRECT
 from truecast.dtypes import DType
 from truecast.errors import CaptureError, UnsupportedError
 from truecast.graph import Argument, Graph, Input, InputKind, Node, Output, Token, Value, values_in
+from truecast.ops.contracts import Violation
 from truecast.ops.schema import schema
 from truecast.sites import Site
 
@@ -63,6 +64,8 @@ class Tape(torch_seam.TorchDispatchMode):
         self._shapes = None if fake_mode is None else Shapes(fake_mode)
         self._unknown: InputKind = unknown
         self._on_violation = on_violation
+        # Real tensors are PyTorch's to refuse, unless the recording is to go on.
+        self._checks_real = fake_mode is not None or on_violation == "cast"
         self._records: list[Record] = []
         self._position = Position(None, 0, "", "forward")
         self._names: set[str] = set()
@@ -97,11 +100,12 @@ class Tape(torch_seam.TorchDispatchMode):
             return self._record_constant(func, args[0])
         node_args, node_kwargs = self._encode(args), tuple([(k, self._encode(v)) for k, v in kwargs.items()])
         casts: dict[str, DType] = {}
-        if op.row is not None and op.row.contracts and (self._shapes is not None or torch_seam.FakeTensor in types):
+        if op.row is not None and op.row.contracts and (self._checks_real or torch_seam.FakeTensor in types):
             broken = violation(op.name, op.row, node_args, node_kwargs)
             if broken is not None and self._on_violation == "raise":
                 raise self._noted(broken.raised())
             if broken is not None and self._on_violation == "cast":
+                self._note_refusal(op, broken, node_args, node_kwargs)
                 casts = casts_for(op.name, op.row, node_args, node_kwargs)
                 if not casts:
                     raise self._noted(broken.raised())
@@ -180,6 +184,9 @@ class Tape(torch_seam.TorchDispatchMode):
                 f"at {site.file}:{site.line}: {site.expression}" + f" ({site.phase})" * (site.phase != "forward")
             )
         return error
+
+    def _note_refusal(self, op: Overload, broken: Violation, args: Any, kwargs: Kwargs) -> None:
+        """Called with each operation that refuses its operands' dtypes before it runs on cast ones."""
 
     def _cast(self, op: Overload, args: Any, kwargs: Any, casts: dict[str, DType]) -> tuple[Any, Any]:
         """The arguments that the operation runs on under on_mismatch = "cast". The Graph keeps the program's own: the

@@ -81,6 +81,23 @@ def without_modes() -> AbstractContextManager[Any]:
     return _disable_current_modes()
 
 
+def autocast_region() -> tuple[torch.dtype | None, str]:
+    """The dtype and device type of the autocast region that is active, (None, "") outside of any. Ask outside of a
+    dispatch mode's handler, where autocast is off."""
+    if not torch._C._is_any_autocast_enabled():
+        return None, ""
+    for device_type in _autocast_devices():
+        if torch.is_autocast_enabled(device_type):
+            return torch.get_autocast_dtype(device_type), device_type
+    return None, ""
+
+
+@functools.cache
+def _autocast_devices() -> tuple[str, ...]:
+    own = torch._C._get_privateuse1_backend_name()
+    return ("cpu", "cuda", "xpu", "mps", "xla", "hpu", *(() if own == "privateuseone" else (own,)))
+
+
 @functools.cache
 def is_implicit_composite(func: Any) -> bool:
     """Whether PyTorch defines the overload only by other operations (CompositeImplicitAutograd)."""

@@ -1,0 +1,272 @@
+"""A tape that also notes what `Observations` holds, and that goes on after an operation refuses its operands.
+
+Two modes work together: `Calls`, above the dispatcher, sees the public functions that the program calls (an explicit
+cast and one that autocast inserts are the same operation below), and the tape, below it, sees the operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+
+from truecast import dtypes
+from truecast.capture import decompose, recorder, torch_seam
+from truecast.capture.overloads import Overload
+from truecast.capture.surroundings import Surroundings, modules_of
+from truecast.capture.tape import Kwargs, Tape
+from truecast.dtypes import DType
+from truecast.graph import Graph, Value
+from truecast.observations import UNKNOWN_CALL, Call, CastEffect, Observations, ParameterUpdate, Refusal
+from truecast.ops.contracts import Violation
+from truecast.ops.schema import bind
+from truecast.sites import Site
+
+# Public functions that check dtypes before anything is dispatched: their tensor arguments in order, and the one
+# whose dtype the others follow.
+_CONVOLUTION = (("input", "weight", "bias"), "weight")
+_EARLY_CHECKS: dict[str, tuple[tuple[str, ...], str]] = {
+    **{f"conv{n}d": _CONVOLUTION for n in (1, 2, 3)},
+    **{f"conv_transpose{n}d": _CONVOLUTION for n in (1, 2, 3)},
+    "scaled_dot_product_attention": (("query", "key", "value", "attn_mask"), "query"),
+}
+_LARGEST_MEASURED = 1 << 16  # elements: a schedule, positions, a table of angles; not activations
+
+
+class Calls(TorchFunctionMode):
+    """Knows the public function that is running: `current`."""
+
+    def __init__(self, tape: ObservingTape) -> None:
+        super().__init__()
+        self.current = UNKNOWN_CALL
+        self._tape = tape
+        self._names: dict[Any, str] = {}
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        outer, kwargs = self.current, kwargs or {}
+        dtype, device = torch_seam.autocast_region()
+        self.current = Call(self._name(func), None if dtype is None else dtypes.of(dtype), device)
+        try:
+            return func(*args, **kwargs)
+        except RuntimeError as error:
+            mended = self._tape.mended(self.current, args, kwargs, error)
+            if mended is None:
+                raise
+            return func(*mended[0], **mended[1])
+        finally:
+            self.current = outer
+
+    def _name(self, func: Any) -> str:
+        name = self._names.get(func)
+        if name is None:
+            name = self._names[func] = getattr(func, "__name__", "")
+        return name
+
+
+class ObservingTape(Tape):
+    """Records and observes; enter it with `observed`."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options, on_violation="cast")
+        self.calls = Calls(self)
+        self.tracker.on_optimizer, self.tracker.on_step_end = self._step_begins, self._step_ends
+        self._noted_calls: dict[str, Call] = {}
+        self._parameters: dict[str, str] = {}
+        self._casts: dict[str, CastEffect] = {}
+        self._refusals: list[Refusal] = []
+        self._updates: list[ParameterUpdate] = []
+        self._before_step: dict[int, torch.Tensor] = {}
+
+    @property
+    def observations(self) -> Observations:
+        return Observations(
+            dict(self._noted_calls),
+            dict(self._parameters),
+            dict(self._casts),
+            tuple(self._refusals),
+            tuple(self._updates),
+        )
+
+    @property
+    def operations(self) -> int:
+        """How many operations were recorded so far."""
+        return len(self._records)
+
+    def recorded(self, name: str) -> Graph:
+        """The Graph of what ran so far; its outputs are the writes to inputs."""
+        return decompose.expand(self.graph(name, []))
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        first = len(self._records)
+        result = super().__torch_dispatch__(func, types, args, kwargs)
+        call = self.calls.current
+        for _, _, _, values, _ in self._records[first:]:
+            for value in values:
+                if value is not None:
+                    self._noted_calls.setdefault(value.name, call)
+        for argument in args:
+            if isinstance(argument, torch.nn.Parameter):
+                self._note_parameter(argument)
+        if func is torch.ops.aten._to_copy.default and isinstance(result, torch.Tensor):
+            self._measure_cast(args[0], result)
+        return result
+
+    def _note_parameter(self, parameter: torch.nn.Parameter) -> None:
+        if self.memory.knows(parameter):
+            name = self.memory.alias_of(parameter).value.name
+            if not self._parameters.get(name):
+                self._parameters[name] = self.tracker.tensors.get(id(parameter), ("", ""))[1]
+
+    # -- refused operands --------------------------------------------------------------------------------------
+
+    def _mend(self, func: Any, op: Overload, args: Any, kwargs: Any, broken: Violation, node: tuple[Any, Kwargs]) -> Any:
+        given = bind(op.name, *node)
+        names = dict.fromkeys([*(n for n, _ in broken.casts), *(n for n, _ in broken.operands)])
+        wanted = broken.casts[0][1] if broken.casts else broken.operands[0][1]
+        self._refuse(op.name, [(n, given[n]) for n in names], broken.message, wanted)
+        return super()._mend(func, op, args, kwargs, broken, node)
+
+    def _refuse(self, op: str, operands: list[tuple[str, Any]], message: str, wanted: DType) -> None:
+        values = tuple((name, value) for name, value in operands if isinstance(value, Value))
+        self._refusals.append(Refusal(op, values, message, wanted, self.site, self.calls.current))
+
+    def mended(self, call: Call, args: Any, kwargs: Any, error: RuntimeError) -> tuple[Any, Any] | None:
+        """The arguments with which a public function that refused its operands' dtypes does not; None where the
+        refusal has another reason."""
+        known = _EARLY_CHECKS.get(call.function)
+        if known is None or call.autocast is not None:
+            return None
+        names, leader = known
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        tensors = {n: t for n in names if isinstance(t := given.get(n), torch.Tensor) and t.is_floating_point()}
+        wanted = tensors[leader].dtype if leader in tensors else None
+        strangers = {n for n, t in tensors.items() if t.dtype != wanted}
+        if wanted is None or not strangers:
+            return None
+        self._position = self.tracker.here()
+        order = sorted(tensors, key=lambda n: (n not in strangers, names.index(n)))
+        self._refuse(call.function, [(n, self.memory.read(tensors[n])) for n in order], str(error), dtypes.of(wanted))
+        cast = {n: tensors[n].to(wanted) for n in strangers}
+        positional = [cast.get(n, a) for n, a in zip(names, args, strict=False)]
+        return (*positional, *args[len(positional) :]), {k: cast.get(k, v) for k, v in kwargs.items()}
+
+    # -- what happened to real numbers -------------------------------------------------------------------------
+
+    def _measure_cast(self, source: torch.Tensor, result: torch.Tensor) -> None:
+        narrower = result.is_floating_point() and result.dtype.itemsize <= 2 and source.dtype.itemsize > 2
+        if not narrower or not 1 < result.numel() <= _LARGEST_MEASURED or source.is_complex():
+            return
+        if isinstance(result, torch_seam.FakeTensor) or result.is_meta or result.device.type != "cpu":
+            return
+        with torch_seam.below_modes(), torch.no_grad():
+            before, after = source.detach().flatten(), result.detach().flatten()
+            steps = before.double().diff()
+            effect = CastEffect(
+                distinct=before.unique().numel(),
+                left=after.unique().numel(),
+                overflowed=int((after.isinf() & before.isfinite()).sum()),
+                ordered=bool((steps >= 0).all() or (steps <= 0).all()) and bool((steps != 0).any()),
+                largest=float(before.double().abs().nan_to_num().max()),
+            )
+        self._casts[self.memory.read(result).name] = effect
+
+    def _step_begins(self, optimizer: torch.optim.Optimizer) -> None:
+        with torch_seam.without_modes(), torch.no_grad():
+            for parameter in _narrow_parameters(optimizer):
+                if not isinstance(parameter, torch_seam.FakeTensor):
+                    self._before_step[id(parameter)] = parameter.detach().clone()
+
+    def _step_ends(self, optimizer: torch.optim.Optimizer) -> None:
+        site = self.tracker.step_site()
+        with torch_seam.without_modes(), torch.no_grad():
+            for parameter in _narrow_parameters(optimizer):
+                self._updates.append(self._update(optimizer, parameter, site))
+        self._before_step.clear()
+
+    def _update(self, optimizer: torch.optim.Optimizer, parameter: torch.Tensor, site: Site) -> ParameterUpdate:
+        pushed = unmoved = None
+        before = self._before_step.get(id(parameter))
+        if before is not None and parameter.grad is not None:
+            moving = parameter.grad != 0
+            pushed, unmoved = int(moving.sum()), int((moving & (before == parameter)).sum())
+        state = optimizer.state.get(parameter, {})
+        kept = [
+            (name, dtypes.of(t.dtype))
+            for name, t in state.items()
+            if isinstance(t, torch.Tensor) and t.shape == parameter.shape
+        ]
+        path = self.tracker.tensors.get(id(parameter), ("", ""))[1]
+        return ParameterUpdate(path, dtypes.of(parameter.dtype), site, pushed, unmoved, tuple(kept))
+
+
+def _narrow_parameters(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if parameter.requires_grad and parameter.is_floating_point() and parameter.dtype.itemsize <= 2:
+                yield parameter
+
+
+@contextmanager
+def observed(*, fake: bool = False) -> Iterator[ObservingTape]:
+    """Records and observes what the block runs, on real tensors or, with `fake`, on fake ones made in the block."""
+    tape = ObservingTape(unknown="input")
+    try:
+        with _fakes() if fake else _nothing(), tape.tracker, tape, tape.calls:
+            yield tape
+    finally:
+        tape.memory.close()
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+@contextmanager
+def _fakes() -> Iterator[None]:
+    mode = torch_seam.FakeTensorMode(allow_non_fake_inputs=True, static_shapes=True)
+    with torch_seam.without_vendor_kernels(), torch_seam.quiet_fake_tensors(), mode:
+        yield
+
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What a program did until it ended or stopped. error: the exception that stopped it."""
+
+    graph: Graph
+    observations: Observations
+    operations: int
+    error: BaseException | None = None
+
+
+def observe(
+    program: Callable[..., Any], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+) -> Observed:
+    """One call of a function or module under fake tensors, which leaves it as it found it, as `recorder.trace` does."""
+    kwargs = dict(kwargs or {})
+    leaves, in_spec = pytree.tree_flatten((args, kwargs))
+    modules = modules_of(program, leaves)
+    owned = [t for module, _ in modules for t in (*module.parameters(), *module.buffers())]
+    mode = torch_seam.fake_mode_of(iter([*leaves, *owned])) or torch_seam.new_fake_mode()
+    tape = ObservingTape(fake_mode=mode)
+    surroundings = Surroundings(tape, modules)
+    name = recorder.name_of(program)
+    error: BaseException | None = None
+    try:
+        _, passed = recorder.declare(tape, surroundings, leaves, recorder.argument_names(program, args, kwargs), mode)
+        given_args, given_kwargs = pytree.tree_unflatten(passed, in_spec)
+        try:
+            with tape.calls:
+                recorder.run(program, given_args, given_kwargs, tape, mode, name)
+        except Exception as stopped:
+            error = stopped
+        return Observed(tape.recorded(name), tape.observations, tape.operations, error)
+    finally:
+        surroundings.restore()
+        tape.memory.close()

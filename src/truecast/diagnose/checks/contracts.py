@@ -1,0 +1,190 @@
+"""TC101 to TC107: operations that refuse their operands' dtypes, each with where the stranger's dtype came from.
+
+The recording went on with casts, so the refusals after the first are here too; those that only repeat another's
+cause are one finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from truecast.diagnose.explained import article, cast_back, origin_place
+from truecast.diagnose.finding import Edit, Finding, Place
+from truecast.diagnose.flow import Flow, Step
+from truecast.diagnose.source import operand_texts, operand_wrapped
+from truecast.graph import Value
+from truecast.observations import Refusal
+from truecast.ops import lookup
+
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """code; message: with offender and anchor, each "a float32 activation"; demand: what the operation asks for."""
+
+    code: str
+    message: str
+    demand: str
+
+
+_MEETS = "{offender} meets {anchor}"
+_PRODUCT = _Family("TC101", _MEETS, "{operation} demands equal dtypes")
+_FAMILIES: dict[str, _Family] = {
+    "contraction": _PRODUCT,
+    "convolution": _PRODUCT,
+    "normalization": _Family("TC102", _MEETS, "{operation} takes parameters of its input's dtype, or float32 ones"),
+    "attention": _Family("TC103", _MEETS, "attention demands one dtype for query, key and value"),
+    "indexing": _Family("TC104", "{offender} is written into {anchor}", "a write by index does not promote"),
+    "movement": _Family("TC104", "{offender} is written into {anchor}", "a write into a part does not promote"),
+    "elementwise": _Family("TC105", _MEETS, "{operation} does not promote"),
+    "optimizer": _Family("TC105", _MEETS, "{operation} does not promote"),
+    "loss": _Family("TC106", _MEETS, "{operation} demands equal dtypes"),
+}
+_OTHER = _Family("TC107", _MEETS, "{operation} demands equal dtypes")
+_KIND_OF_FUNCTION = {"scaled_dot_product_attention": "attention"}
+# The public names of ATen's arguments, where they differ.
+_LINEAR = {"mat1": "input", "mat2": "weight", "self": "bias"}
+_WRITES = frozenset(("values", "src", "source"))
+
+
+def check(flow: Flow) -> Iterator[Finding]:
+    """One finding per refusal."""
+    for refusal in flow.observations.refusals:
+        yield _finding(flow, refusal)
+
+
+def _finding(flow: Flow, refusal: Refusal) -> Finding:
+    family = _family(refusal)
+    offender, anchor = _sides(flow, refusal)
+    origin = flow.origin(offender[1])
+    place = origin_place(flow, origin)
+    places = [Place("symptom", refusal.site, _values(flow, refusal)), *([place] if place is not None else [])]
+    if flow.parameter(anchor[1]) is None:
+        other = origin_place(flow, flow.origin(anchor[1]))
+        if other is not None and (place is None or other.site != place.site):
+            places.append(Place("related", other.site, other.text, other.note))
+    help_text, edit = _help(flow, refusal, offender, anchor, origin)
+    operation = refusal.call.function.strip("_") or refusal.op.split(".")[1]
+    return Finding(
+        family.code,
+        "error",
+        family.message.format(
+            offender=article(f"{offender[1].dtype} {_noun(flow, refusal, offender)}"),
+            anchor=article(f"{anchor[1].dtype} {_noun(flow, refusal, anchor)}"),
+        ),
+        tuple(places),
+        f"{_reason(flow, origin)}; {family.demand.format(operation=_spelled(operation))}",
+        help_text,
+        edit,
+    )
+
+
+def _family(refusal: Refusal) -> _Family:
+    if "." not in refusal.op:
+        kind = _KIND_OF_FUNCTION.get(refusal.op, "convolution")
+    else:
+        row = lookup(refusal.op)
+        kind = row.kind if row is not None else ""
+    if kind == "indexing" and not any(name in _WRITES for name, _ in refusal.operands):
+        return _OTHER
+    return _FAMILIES.get(kind, _OTHER)
+
+
+def _sides(flow: Flow, refusal: Refusal) -> tuple[tuple[str, Value], tuple[str, Value]]:
+    """The operand that is at odds, and the one that it is measured by: a parameter where there is one, what is
+    written into, else the narrower."""
+    first = refusal.operands[0]
+    second = next((o for o in refusal.operands[1:] if o[1].dtype is not first[1].dtype), refusal.operands[-1])
+    if first[0] in _WRITES or second[0] in _WRITES:
+        return (first, second) if first[0] in _WRITES else (second, first)
+    owned = [flow.parameter(v) is not None for _, v in (first, second)]
+    if owned == [True, False]:
+        return second, first
+    if owned == [False, True] or first[1].dtype.bits >= second[1].dtype.bits:
+        return first, second
+    return second, first
+
+
+def _noun(flow: Flow, refusal: Refusal, operand: tuple[str, Value]) -> str:
+    name, value = operand
+    if flow.parameter(value) is not None:
+        return "bias" if name == "bias" else "weight"
+    if refusal.op == "scaled_dot_product_attention" or name in ("query", "key", "value", "target"):
+        return name
+    if name in _WRITES:
+        return "source"
+    row = lookup(refusal.op) if "." in refusal.op else None
+    if row is not None and row.kind in ("elementwise", "optimizer", "indexing", "movement"):
+        return "tensor"
+    return "gradient" if refusal.site.phase == "backward" else "activation"
+
+
+def _values(flow: Flow, refusal: Refusal) -> str:
+    names = _LINEAR if refusal.call.function == "linear" else {}
+    shown = sorted(refusal.operands, key=lambda o: flow.parameter(o[1]) is not None)
+    return ", ".join(f"{names.get(name, name)} {_whole(flow, value)}" for name, value in shown)
+
+
+def _whole(flow: Flow, value: Value) -> Value:
+    """A parameter as it is stored, not as an operation views it."""
+    if flow.parameter(value) is None:
+        return value
+    return next((s.value for s in flow.back(value) if s.why == "parameter"), value)
+
+
+def _reason(flow: Flow, origin: Step) -> str:
+    dtype = origin.value.dtype
+    call = flow.call(origin.node) if origin.node is not None else None
+    match origin.why:
+        case "promotion":
+            return "PyTorch promotes two dimensioned tensors to the wider dtype (law N1)"
+        case "factory":
+            return f"`{call.function if call else 'a factory'}` makes {dtype}"
+        case "cast":
+            return f"the program converts to {dtype}"
+        case "autocast":
+            return f"autocast converts to {dtype}"
+        case "input":
+            path = origin.source.path if origin.source is not None else ""
+            return f"`{path}` comes in as {dtype}"
+        case "parameter":
+            return f"the parameter is {dtype}"
+        case "category" | "default" | "result":
+            return f"the operation returns {dtype}"
+        case _:
+            return f"it is {dtype} here"
+
+
+def _help(
+    flow: Flow, refusal: Refusal, offender: tuple[str, Value], anchor: tuple[str, Value], origin: Step
+) -> tuple[str, Edit | None]:
+    narrow = anchor[1].dtype
+    if flow.parameter(offender[1]) is not None:
+        path = flow.parameter(offender[1])
+        return f"keep the parameters in one dtype: `{path}` is {offender[1].dtype}", None
+    if origin.why == "promotion" and any(v.dtype is narrow for v in origin.outvoted):
+        return f"round to {narrow} once, where the arithmetic with the {origin.value.dtype} tensor ends", cast_back(
+            origin
+        )
+    index = _argument(refusal, offender[0])
+    return f"cast where it enters: {narrow} is what the other operand has", operand_wrapped(
+        refusal.site, index, f"to(torch.{narrow})"
+    )
+
+
+def _argument(refusal: Refusal, name: str) -> int:
+    """Which operand of the expression at the symptom `name` is."""
+    texts = operand_texts(refusal.site)
+    if len(texts) <= 1:
+        return 0
+    order = ("input", "self", "mat1", "query", "weight", "mat2", "key", "value", "other", "end")
+    names = sorted((n for n, _ in refusal.operands), key=lambda n: order.index(n) if n in order else len(order))
+    return min(names.index(name), len(texts) - 1)
+
+
+def _spelled(operation: str) -> str:
+    if operation.startswith("conv"):
+        return "convolution"
+    return {"matmul": "a matrix product", "mm": "a matrix product", "linear": "a linear layer"}.get(
+        operation, operation
+    )

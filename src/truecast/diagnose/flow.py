@@ -1,0 +1,185 @@
+"""Where a value's dtype came from: which operation gave it, because of which operand, by which rule.
+
+Reads a Graph and its Observations as plain data. `Flow.step` answers for one value, `Flow.origin` follows the
+operations that hand a dtype on (views, arithmetic on equal dtypes) back to the one that chose it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from truecast import dtypes
+from truecast.dtypes import DType
+from truecast.graph import Graph, Input, Node, Value
+from truecast.observations import Call, Observations
+from truecast.ops import lookup
+from truecast.ops.operands import PROMOTING, bound, numeric_names
+from truecast.ops.table import Op
+from truecast.sites import UNKNOWN, Site
+
+Why = Literal[
+    "promotion",  # a dimensioned tensor of a wider dtype decided
+    "category",  # an operand of another category (a float beside integers) decided, whatever its form
+    "default",  # integers in floating arithmetic become torch.get_default_dtype()
+    "cast",  # the program's own conversion
+    "autocast",  # a conversion that an autocast region inserts
+    "internal",  # a conversion inside of a function that the program called
+    "gradient",  # a conversion in the backward pass, the mirror of one in the forward pass
+    "factory",  # an operation that makes a tensor from nothing
+    "input",  # it came from outside of what was recorded
+    "parameter",  # a module's parameter
+    "follows",  # the operands have this dtype
+    "result",  # the operation returns this dtype whatever its operands have
+]
+
+CASTS = frozenset(
+    "to float half bfloat16 double type type_as long int short char byte bool cfloat cdouble chalf copy_ __setitem__"
+    " tensor as_tensor asarray".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How `value` got its dtype. because: the operand that decided; outvoted: those of a narrower dtype."""
+
+    value: Value
+    why: Why
+    node: Node | None = None
+    source: Input | None = None
+    because: Value | None = None
+    outvoted: tuple[Value, ...] = ()
+
+    @property
+    def site(self) -> Site:
+        return self.node.site if self.node is not None else UNKNOWN
+
+
+class Flow:
+    """The questions that checks ask of a Graph."""
+
+    def __init__(self, graph: Graph, observations: Observations | None = None) -> None:
+        self.graph, self.observations = graph, observations or Observations()
+        self.producers, self.consumers = graph.producers(), graph.consumers()
+        self.inputs = {entry.value.name: entry for entry in graph.inputs}
+        self._steps: dict[str, Step] = {}
+
+    def call(self, node: Node) -> Call:
+        """The public function that a node was dispatched by."""
+        return self.observations.call(node.name)
+
+    def parameter(self, value: Value) -> str | None:
+        """The path of the parameter whose contents `value` is, views and casts included; None for another value.
+        A parameter that no module names has the path ""."""
+        for step in self.back(value):
+            path = self.observations.parameters.get(step.value.name)
+            if path is not None:
+                return path
+            if step.source is not None and step.source.kind == "parameter":
+                return step.source.path
+            moved = step.node is not None and (op := lookup(step.node.op)) is not None and op.kind == "movement"
+            if not moved and step.why not in ("autocast", "cast"):
+                return None
+        return None
+
+    def step(self, value: Value) -> Step:
+        """How `value` got its dtype, one operation back."""
+        known = self._steps.get(value.name)
+        if known is None:
+            known = self._steps[value.name] = self._step(value)
+        return known
+
+    def back(self, value: Value) -> Iterator[Step]:
+        """The steps from `value` back along the operands that decided, through casts too."""
+        while True:
+            step = self.step(value)
+            yield step
+            following = step.because
+            if following is None:
+                return
+            value = following
+
+    def origin(self, value: Value) -> Step:
+        """The step that chose the dtype which `value` has."""
+        last = self.step(value)
+        for step in self.back(value):
+            if step.value.dtype is not value.dtype:
+                break
+            last = step
+            if step.why not in ("follows",):
+                break
+        return last
+
+    def chain(self, value: Value) -> list[Step]:
+        """The steps from `value` to its origin."""
+        steps = []
+        for step in self.back(value):
+            steps.append(step)
+            if step.why != "follows":
+                break
+        return steps
+
+    def _step(self, value: Value) -> Step:
+        if value.name in self.observations.parameters:
+            return Step(value, "parameter", self.producers.get(value.name), self.inputs.get(value.name))
+        node = self.producers.get(value.name)
+        if node is None:
+            source = self.inputs[value.name]
+            return Step(value, "parameter" if source.kind == "parameter" else "input", None, source)
+        row = lookup(node.op)
+        operands = _operands(node, row)
+        if row is not None and row.kind == "cast":
+            return self._cast(value, node, operands)
+        if not operands:
+            return Step(value, "factory", node)
+        return _deciding(value, node, row, operands)
+
+    def _cast(self, value: Value, node: Node, operands: list[Value]) -> Step:
+        source = operands[0] if operands else None
+        if source is None or source.dtype is value.dtype:
+            return Step(value, "follows", node, because=source)
+        return Step(value, self.conversion(node), node, because=source)
+
+    def conversion(self, node: Node) -> Why:
+        """Who converts at a cast node."""
+        call = self.call(node)
+        if not call.function or call.function in CASTS:
+            return "cast"
+        if node.site.phase == "backward":
+            return "gradient"
+        return "internal" if call.autocast is None else "autocast"
+
+
+def _operands(node: Node, row: Op | None) -> list[Value]:
+    if row is None:
+        return list(node.inputs)
+    names = numeric_names(node, row)
+    found: list[Value] = []
+    for name, argument in bound(node).items():
+        if name in names:
+            found += [v for v in (argument if isinstance(argument, tuple) else (argument,)) if isinstance(v, Value)]
+    return found
+
+
+def _deciding(value: Value, node: Node, row: Op | None, operands: list[Value]) -> Step:
+    same = [v for v in operands if v.dtype is value.dtype]
+    if not same:
+        floats = [v for v in operands if v.dtype.is_inexact]
+        if not floats and value.dtype.is_floating:
+            return Step(value, "default", node, because=operands[0], outvoted=tuple(operands))
+        return Step(value, "result", node, because=operands[0])
+    others = tuple(v for v in operands if v.dtype is not value.dtype)
+    if row is None or row.promotion not in PROMOTING or not others:
+        return Step(value, "follows", node, because=same[0])
+    deciding = max(same, key=lambda v: (bool(v.shape), not v.scalar))
+    gave_way = tuple(v for v in others if v.dtype.category == value.dtype.category and v.shape)
+    if gave_way and deciding.shape and _wider(value.dtype, gave_way[0].dtype):
+        return Step(value, "promotion", node, because=deciding, outvoted=gave_way)
+    if any(v.dtype.category != value.dtype.category for v in others):
+        return Step(value, "category", node, because=deciding, outvoted=others)
+    return Step(value, "follows", node, because=deciding)
+
+
+def _wider(a: DType, b: DType) -> bool:
+    return dtypes.real_of(a).bits > dtypes.real_of(b).bits

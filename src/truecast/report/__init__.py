@@ -1,0 +1,1 @@
+"""Findings as a person or a program reads them."""
