@@ -19,6 +19,7 @@ from typing import Annotated, Any
 import typer
 from typer.exceptions import TyperException
 
+from truecast.cli_explain import explain
 from truecast.errors import TruecastError, UsageError
 
 FINDINGS, WRONG_USE, OUR_FAULT = 1, 2, 70
@@ -84,7 +85,11 @@ def lower(
         text = program.optimized_hlo
     else:
         text = program.stablehlo_with_locations if locations else program.stablehlo
-    _write(text, output)
+    write(text, output)
+
+
+# What the command does not know is the script's; "--" ends the command's own options.
+app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(explain)
 
 
 @numerics_app.command("list")
@@ -215,7 +220,7 @@ def _place(error: Exception, path: Path) -> str | None:
     return f"{path}:{lines[-1]}" if lines else None
 
 
-def _write(text: str, output: Path | None) -> None:
+def write(text: str, output: Path | None) -> None:
     """To stdout, or to a file that appears whole or not at all."""
     if output is None:
         typer.echo(text)

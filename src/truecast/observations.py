@@ -16,12 +16,13 @@ from truecast.sites import Site
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The public function that a node was dispatched by ("float", "linear"; "" if unknown), and the autocast region it
-    was called in: its dtype and device type, None and "" outside of any."""
+    """The public function that a node was dispatched by ("float", "linear"; "" if unknown), the autocast region it
+    was called in (its dtype and device type; None and "" outside of any), and whether gradients were on."""
 
     function: str = ""
     autocast: DType | None = None
     autocast_device: str = ""
+    gradients: bool = True
 
 
 UNKNOWN_CALL = Call()
@@ -33,13 +34,11 @@ class Refusal:
 
     op: the overload, or the public function's name where PyTorch checks before it dispatches.
     operands: the arguments that disagree, the one that gives way first. message: PyTorch's own.
-    wanted: the dtype that they were cast to.
     """
 
     op: str
     operands: tuple[tuple[str, Value], ...]
     message: str
-    wanted: DType
     site: Site
     call: Call
 

@@ -4,6 +4,7 @@ A leaf: imports nothing of truecast, torch or jax. Nothing else in truecast read
 
     TRUECAST_CACHE       where compiled programs are kept; "off" keeps none on disk
     TRUECAST_CACHE_SIZE  the most bytes the directory may hold (default 4 GiB)
+    NO_COLOR, TERM=dumb  no colours
     TRUECAST_NUMERICS    the policy where the program names none: a preset's name or a TOML file's path
 """
 
@@ -51,6 +52,11 @@ def cache_limit() -> int:
 def default_numerics() -> str:
     """The policy's name or path where the program names none: "cpu" unless TRUECAST_NUMERICS says otherwise."""
     return os.environ.get("TRUECAST_NUMERICS") or "cpu"
+
+
+def no_color() -> bool:
+    """Whether output is to be plain (https://no-color.org)."""
+    return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
 
 
 def compiler_environment() -> str:

@@ -35,19 +35,23 @@ STAGE_OF_FILE = {
     "sites": "leaf",
     "graph": "graph",
     "graph_text": "graph",
+    "observations": "graph",
+    "scripts": "leaf",
     "api": "api",
     "cli": "cli",
+    "cli_explain": "cli",
     "__main__": "cli",
 }
 # The frameworks a stage may not touch.
 FORBIDDEN_FRAMEWORKS = {
     "leaf": {"jax", "jaxlib", "torch"},
+    "report": {"jax", "jaxlib", "torch"},
     "graph": {"torch", "jax", "jaxlib"},
     "ops": {"jax", "jaxlib"},
     "numerics": {"torch", "jax", "jaxlib"},
     "capture": {"jax", "jaxlib"},
     "lowering": {"torch"},
-    "diagnose": {"jax", "jaxlib"},
+    "diagnose": {"jax", "jaxlib", "torch"},
 }
 # A leaf may import torch inside a function: `dtypes.torch_dtype` names a torch dtype when asked to.
 LAZY_FRAMEWORK_IMPORTS = {("dtypes", "torch")}

@@ -20,7 +20,6 @@ from truecast.capture import decompose, recorder, torch_seam
 from truecast.capture.overloads import Overload
 from truecast.capture.surroundings import Surroundings, modules_of
 from truecast.capture.tape import Kwargs, Tape
-from truecast.dtypes import DType
 from truecast.graph import Graph, Value
 from truecast.observations import UNKNOWN_CALL, Call, CastEffect, Observations, ParameterUpdate, Refusal
 from truecast.ops.contracts import Violation
@@ -50,7 +49,8 @@ class Calls(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         outer, kwargs = self.current, kwargs or {}
         dtype, device = torch_seam.autocast_region()
-        self.current = Call(self._name(func), None if dtype is None else dtypes.of(dtype), device)
+        region = None if dtype is None else dtypes.of(dtype)
+        self.current = Call(self._name(func), region, device, torch.is_grad_enabled())
         try:
             return func(*args, **kwargs)
         except RuntimeError as error:
@@ -116,6 +116,10 @@ class ObservingTape(Tape):
             self._measure_cast(args[0], result)
         return result
 
+    def _noted(self, error: Exception) -> Exception:
+        """What only fake tensors raise, in words that say what to do about it."""
+        return recorder.explained(super()._noted(error), self, "the program")
+
     def _note_parameter(self, parameter: torch.nn.Parameter) -> None:
         if self.memory.knows(parameter):
             name = self.memory.alias_of(parameter).value.name
@@ -124,16 +128,17 @@ class ObservingTape(Tape):
 
     # -- refused operands --------------------------------------------------------------------------------------
 
-    def _mend(self, func: Any, op: Overload, args: Any, kwargs: Any, broken: Violation, node: tuple[Any, Kwargs]) -> Any:
+    def _mend(
+        self, func: Any, op: Overload, args: Any, kwargs: Any, broken: Violation, node: tuple[Any, Kwargs]
+    ) -> Any:
         given = bind(op.name, *node)
         names = dict.fromkeys([*(n for n, _ in broken.casts), *(n for n, _ in broken.operands)])
-        wanted = broken.casts[0][1] if broken.casts else broken.operands[0][1]
-        self._refuse(op.name, [(n, given[n]) for n in names], broken.message, wanted)
+        self._refuse(op.name, [(n, given[n]) for n in names], broken.message)
         return super()._mend(func, op, args, kwargs, broken, node)
 
-    def _refuse(self, op: str, operands: list[tuple[str, Any]], message: str, wanted: DType) -> None:
+    def _refuse(self, op: str, operands: list[tuple[str, Any]], message: str) -> None:
         values = tuple((name, value) for name, value in operands if isinstance(value, Value))
-        self._refusals.append(Refusal(op, values, message, wanted, self.site, self.calls.current))
+        self._refusals.append(Refusal(op, values, message, self.site, self.calls.current))
 
     def mended(self, call: Call, args: Any, kwargs: Any, error: RuntimeError) -> tuple[Any, Any] | None:
         """The arguments with which a public function that refused its operands' dtypes does not; None where the
@@ -150,7 +155,7 @@ class ObservingTape(Tape):
             return None
         self._position = self.tracker.here()
         order = sorted(tensors, key=lambda n: (n not in strangers, names.index(n)))
-        self._refuse(call.function, [(n, self.memory.read(tensors[n])) for n in order], str(error), dtypes.of(wanted))
+        self._refuse(call.function, [(n, self.memory.read(tensors[n])) for n in order], str(error))
         cast = {n: tensors[n].to(wanted) for n in strangers}
         positional = [cast.get(n, a) for n, a in zip(names, args, strict=False)]
         return (*positional, *args[len(positional) :]), {k: cast.get(k, v) for k, v in kwargs.items()}
@@ -232,7 +237,6 @@ def _fakes() -> Iterator[None]:
     mode = torch_seam.FakeTensorMode(allow_non_fake_inputs=True, static_shapes=True)
     with torch_seam.without_vendor_kernels(), torch_seam.quiet_fake_tensors(), mode:
         yield
-
 
 
 @dataclass(frozen=True)

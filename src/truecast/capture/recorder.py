@@ -149,10 +149,10 @@ def run(
     except TruecastError as error:
         raise _placed(error, tape)  # noqa: B904  (the same error)
     except Exception as error:
-        raise _explained(error, tape, name)  # noqa: B904  (the same error, or one raised from it)
+        raise explained(error, tape, name)  # noqa: B904  (the same error, or one raised from it)
 
 
-def _explained(error: Exception, tape: Tape, name: str) -> Exception:
+def explained(error: Exception, tape: Tape, name: str) -> Exception:
     """The CaptureError for what only fake tensors raise; any other error as it is."""
     explained: CaptureError | None = None
     if isinstance(error, torch_seam.data_dependence()) or torch_seam.reads_fake_memory(error):

@@ -35,9 +35,40 @@ Why = Literal[
 ]
 
 CASTS = frozenset(
-    "to float half bfloat16 double type type_as long int short char byte bool cfloat cdouble chalf copy_ __setitem__"
-    " tensor as_tensor asarray".split()
+    (
+        *(
+            "to",
+            "float",
+            "half",
+            "bfloat16",
+            "double",
+            "type",
+            "type_as",
+            "long",
+            "int",
+            "short",
+            "char",
+            "byte",
+            "bool",
+        ),
+        *("cfloat", "cdouble", "chalf", "copy_", "__setitem__", "tensor", "as_tensor", "asarray"),
+    )
 )
+
+
+# Public functions whose operation has another name.
+_ALIASES = {
+    "true_divide": "div",
+    "divide": "div",
+    "truediv": "div",
+    "rtruediv": "div",
+    "multiply": "mul",
+    "subtract": "sub",
+    "concat": "cat",
+    "concatenate": "cat",
+    "hstack": "cat",
+    "vstack": "cat",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +164,25 @@ class Flow:
             return self._cast(value, node, operands)
         if not operands:
             return Step(value, "factory", node)
-        return _deciding(value, node, row, operands)
+        return _deciding(value, node, row, sorted(operands, key=self._is_owned))
+
+    def _is_owned(self, value: Value) -> bool:
+        """Whether a value is a parameter or a view of one: a layer's result follows its input rather than its bias."""
+        return self.parameter(value) is not None
 
     def _cast(self, value: Value, node: Node, operands: list[Value]) -> Step:
         source = operands[0] if operands else None
         if source is None or source.dtype is value.dtype:
             return Step(value, "follows", node, because=source)
         return Step(value, self.conversion(node), node, because=source)
+
+    def is_inside(self, node: Node) -> bool:
+        """Whether the node is a step within a public function (attention's own addition of its mask), not the
+        function that the program called."""
+        function, name = self.call(node).function.strip("_"), node.op.split(".")[1].strip("_")
+        if not function or _ALIASES.get(function, function) == name:
+            return False
+        return name not in function and function not in name
 
     def conversion(self, node: Node) -> Why:
         """Who converts at a cast node."""

@@ -35,7 +35,7 @@ def _expression(site: Site) -> tuple[str, ast.expr, list[ast.AST]] | None:
         return None
     span = (site.line, site.column - 1, site.end_line, site.end_column - 1)
     path = _find(tree, span, [])
-    return (source, path[-1], path[:-1]) if path and isinstance(path[-1], ast.expr) else None  # type: ignore[return-value]
+    return (source, path[-1], path[:-1]) if path and isinstance(path[-1], ast.expr) else None
 
 
 def _find(node: ast.AST, span: tuple[int, int, int, int], above: list[ast.AST]) -> list[ast.AST] | None:

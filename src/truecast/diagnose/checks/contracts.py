@@ -20,11 +20,13 @@ from truecast.ops import lookup
 
 @dataclass(frozen=True, slots=True)
 class _Family:
-    """code; message: with offender and anchor, each "a float32 activation"; demand: what the operation asks for."""
+    """code; message: with offender and anchor, each "a float32 activation"; demand: what the operation asks for;
+    widens: the narrower operand is at odds, since what is summed or kept belongs in the wider dtype."""
 
     code: str
     message: str
     demand: str
+    widens: bool = False
 
 
 _MEETS = "{offender} meets {anchor}"
@@ -36,9 +38,9 @@ _FAMILIES: dict[str, _Family] = {
     "attention": _Family("TC103", _MEETS, "attention demands one dtype for query, key and value"),
     "indexing": _Family("TC104", "{offender} is written into {anchor}", "a write by index does not promote"),
     "movement": _Family("TC104", "{offender} is written into {anchor}", "a write into a part does not promote"),
-    "elementwise": _Family("TC105", _MEETS, "{operation} does not promote"),
-    "optimizer": _Family("TC105", _MEETS, "{operation} does not promote"),
-    "loss": _Family("TC106", _MEETS, "{operation} demands equal dtypes"),
+    "elementwise": _Family("TC105", _MEETS, "{operation} does not promote", widens=True),
+    "optimizer": _Family("TC105", _MEETS, "{operation} does not promote", widens=True),
+    "loss": _Family("TC106", _MEETS, "{operation} demands equal dtypes", widens=True),
 }
 _OTHER = _Family("TC107", _MEETS, "{operation} demands equal dtypes")
 _KIND_OF_FUNCTION = {"scaled_dot_product_attention": "attention"}
@@ -55,7 +57,9 @@ def check(flow: Flow) -> Iterator[Finding]:
 
 def _finding(flow: Flow, refusal: Refusal) -> Finding:
     family = _family(refusal)
-    offender, anchor = _sides(flow, refusal)
+    if len(refusal.operands) < 2:
+        return _alone(flow, refusal, family)
+    offender, anchor = _sides(flow, refusal, family)
     origin = flow.origin(offender[1])
     place = origin_place(flow, origin)
     places = [Place("symptom", refusal.site, _values(flow, refusal)), *([place] if place is not None else [])]
@@ -63,7 +67,7 @@ def _finding(flow: Flow, refusal: Refusal) -> Finding:
         other = origin_place(flow, flow.origin(anchor[1]))
         if other is not None and (place is None or other.site != place.site):
             places.append(Place("related", other.site, other.text, other.note))
-    help_text, edit = _help(flow, refusal, offender, anchor, origin)
+    help_text, edit = _help(flow, refusal, family, offender, anchor, origin)
     operation = refusal.call.function.strip("_") or refusal.op.split(".")[1]
     return Finding(
         family.code,
@@ -90,13 +94,30 @@ def _family(refusal: Refusal) -> _Family:
     return _FAMILIES.get(kind, _OTHER)
 
 
-def _sides(flow: Flow, refusal: Refusal) -> tuple[tuple[str, Value], tuple[str, Value]]:
+def _alone(flow: Flow, refusal: Refusal, family: _Family) -> Finding:
+    """An operation that refuses one operand for what it is."""
+    name, value = refusal.operands[0]
+    place = origin_place(flow, flow.origin(value))
+    operation = refusal.call.function.strip("_") or refusal.op.split(".")[1]
+    return Finding(
+        family.code,
+        "error",
+        f"{operation} does not take {article(value.dtype)} `{name}`",
+        (Place("symptom", refusal.site, f"{name} {value}"), *([place] if place is not None else [])),
+        refusal.message,
+        f"cast `{name}` to a dtype that {operation} takes",
+    )
+
+
+def _sides(flow: Flow, refusal: Refusal, family: _Family) -> tuple[tuple[str, Value], tuple[str, Value]]:
     """The operand that is at odds, and the one that it is measured by: a parameter where there is one, what is
     written into, else the narrower."""
     first = refusal.operands[0]
     second = next((o for o in refusal.operands[1:] if o[1].dtype is not first[1].dtype), refusal.operands[-1])
     if first[0] in _WRITES or second[0] in _WRITES:
         return (first, second) if first[0] in _WRITES else (second, first)
+    if family.widens:
+        return (first, second) if first[1].dtype.bits < second[1].dtype.bits else (second, first)
     owned = [flow.parameter(v) is not None for _, v in (first, second)]
     if owned == [True, False]:
         return second, first
@@ -109,7 +130,7 @@ def _noun(flow: Flow, refusal: Refusal, operand: tuple[str, Value]) -> str:
     name, value = operand
     if flow.parameter(value) is not None:
         return "bias" if name == "bias" else "weight"
-    if refusal.op == "scaled_dot_product_attention" or name in ("query", "key", "value", "target"):
+    if refusal.op == "scaled_dot_product_attention" or name in ("query", "key", "value", "target", "weight"):
         return name
     if name in _WRITES:
         return "source"
@@ -156,30 +177,40 @@ def _reason(flow: Flow, origin: Step) -> str:
 
 
 def _help(
-    flow: Flow, refusal: Refusal, offender: tuple[str, Value], anchor: tuple[str, Value], origin: Step
+    flow: Flow, refusal: Refusal, family: _Family, offender: tuple[str, Value], anchor: tuple[str, Value], origin: Step
 ) -> tuple[str, Edit | None]:
     narrow = anchor[1].dtype
-    if flow.parameter(offender[1]) is not None:
-        path = flow.parameter(offender[1])
-        return f"keep the parameters in one dtype: `{path}` is {offender[1].dtype}", None
+    path = flow.parameter(offender[1])
+    if path is not None and not family.widens:
+        named = f"`{path}`" if path else "this one"
+        return f"keep the parameters in one dtype: {named} is {offender[1].dtype}", None
     if origin.why == "promotion" and any(v.dtype is narrow for v in origin.outvoted):
         return f"round to {narrow} once, where the arithmetic with the {origin.value.dtype} tensor ends", cast_back(
             origin
         )
     index = _argument(refusal, offender[0])
-    return f"cast where it enters: {narrow} is what the other operand has", operand_wrapped(
-        refusal.site, index, f"to(torch.{narrow})"
-    )
+    edit = None if index is None else operand_wrapped(refusal.site, index, f"to(torch.{narrow})")
+    return f"cast where it enters: {narrow} is what the other operand has", edit
 
 
-def _argument(refusal: Refusal, name: str) -> int:
-    """Which operand of the expression at the symptom `name` is."""
+# The order of operands in the source, by public function.
+_POSITIONS: dict[str, tuple[str, ...]] = {
+    "linear": ("mat1", "mat2", "self"),
+    **dict.fromkeys(("matmul", "mm", "bmm", "dot", "mv"), ("self", "mat2")),
+    "scaled_dot_product_attention": ("query", "key", "value"),
+    **{f"conv{n}d": ("input", "weight", "bias") for n in (1, 2, 3)},
+    "lerp_": ("self", "end"),
+    "lerp": ("self", "end"),
+}
+
+
+def _argument(refusal: Refusal, name: str) -> int | None:
+    """Which operand of the expression at the symptom `name` is; None if that can't be told."""
     texts = operand_texts(refusal.site)
-    if len(texts) <= 1:
+    if len(texts) == 1 and name not in ("weight", "bias", "mat2"):
         return 0
-    order = ("input", "self", "mat1", "query", "weight", "mat2", "key", "value", "other", "end")
-    names = sorted((n for n, _ in refusal.operands), key=lambda n: order.index(n) if n in order else len(order))
-    return min(names.index(name), len(texts) - 1)
+    order = _POSITIONS.get(refusal.call.function, ())
+    return order.index(name) if name in order and order.index(name) < len(texts) else None
 
 
 def _spelled(operation: str) -> str:

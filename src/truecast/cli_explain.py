@@ -1,0 +1,89 @@
+"""`truecast explain SCRIPT [ARGS]`: runs a script while it is recorded, and prints what was found.
+
+Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 the script is missing, broken, or did not run to its end
+(what was found until then is printed all the same).
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from truecast import settings
+from truecast.errors import UsageError
+
+FailOn = Literal["info", "warning", "error", "never"]
+
+
+def explain(
+    context: typer.Context,
+    script: Annotated[Path | None, typer.Argument(metavar="SCRIPT", help="The script and its arguments.")] = None,
+    fake: Annotated[bool, typer.Option("--fake", help="Fake tensors: no memory, no data, any size.")] = False,
+    json: Annotated[Path | None, typer.Option("--json", metavar="F", help="Write the report as JSON.")] = None,
+    fail_on: Annotated[FailOn, typer.Option(help="The least severity that makes the exit code 1.")] = "error",
+    select: Annotated[list[str] | None, typer.Option(metavar="CODE", help="Only codes that begin so.")] = None,
+    ignore: Annotated[list[str] | None, typer.Option(metavar="CODE", help="All but codes that begin so.")] = None,
+    code: Annotated[str | None, typer.Option(metavar="CODE", help="Print the page of one finding.")] = None,
+) -> None:
+    """Where every dtype comes from, and what will break because of it."""
+    if code is not None:
+        typer.echo(page(code))
+        return
+    if script is None:
+        raise UsageError("a script or --code is needed", help="truecast explain train.py")
+    for chosen in (*(select or ()), *(ignore or ())):
+        _known(chosen)
+    from truecast.scripts import check_script, run_script
+
+    check_script(script)
+    from truecast import api
+
+    with api.recording(fake=fake) as tape:
+        stopped = run_script(script, list(context.args))
+        report = tape.explain(stopped).only(select or (), ignore or ())
+    sys.stdout.flush()
+    typer.echo(report.render(_width(), _colored()))
+    if json is not None:
+        _write(json, report.to_json())
+    if stopped:
+        raise UsageError(stopped)
+    if fail_on != "never" and report.at_least(fail_on):
+        raise typer.Exit(1)
+
+
+def codes() -> list[str]:
+    """The codes that have a page."""
+    folder = importlib.resources.files("truecast.diagnose") / "codes"
+    return sorted(entry.name.removesuffix(".md") for entry in folder.iterdir() if entry.name.endswith(".md"))
+
+
+def page(code: str) -> str:
+    """The page of a finding's code. Raises UsageError for an unknown code."""
+    if code not in codes():
+        raise UsageError(f"there is no finding {code!r}", values=f"there are {', '.join(codes())}")
+    return (importlib.resources.files("truecast.diagnose") / "codes" / f"{code}.md").read_text("utf-8").rstrip("\n")
+
+
+def _known(prefix: str) -> None:
+    if not any(code.startswith(prefix) for code in codes()):
+        raise UsageError(f"no code begins with {prefix!r}", values=f"there are {', '.join(codes())}")
+
+
+def _width() -> int:
+    """The terminal's width; 0, which means unlimited, where the output is no terminal."""
+    return os.get_terminal_size().columns if sys.stdout.isatty() else 0
+
+
+def _colored() -> bool:
+    return sys.stdout.isatty() and not settings.no_color()
+
+
+def _write(path: Path, text: str) -> None:
+    from truecast import cli
+
+    cli.write(text, path)

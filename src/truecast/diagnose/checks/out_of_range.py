@@ -1,0 +1,69 @@
+"""TC305: numbers that the dtype they are put into can't hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from truecast.diagnose.explained import article, operation
+from truecast.diagnose.finding import Finding, Place
+from truecast.diagnose.flow import Flow
+from truecast.dtypes import DType
+from truecast.graph import Node
+
+CODE = "TC305"
+_FILLS = frozenset(
+    (
+        *("full", "full_like", "new_full", "fill", "masked_fill", "scalar_tensor", "where"),
+        *("clamp", "clamp_min", "clamp_max", "mul", "add"),
+    )
+)
+
+
+def check(flow: Flow) -> Iterator[Finding]:
+    """Literals beyond the largest finite number of the result's dtype, and casts in which finite numbers became
+    infinite."""
+    for node in flow.graph.nodes:
+        result = node.outputs[0] if node.outputs else None
+        if result is None or not result.dtype.is_floating or node.site.phase != "forward":
+            continue
+        effect = flow.observations.casts.get(result.name)
+        if effect is not None and effect.overflowed:
+            yield _cast(node, result.dtype, effect.overflowed, effect.largest)
+        elif operation(node) in _FILLS:
+            for number in (*node.args, *(a for _, a in node.kwargs)):
+                if type(number) in (int, float) and _beyond(number, result.dtype):
+                    yield _literal(node, result.dtype, float(number))
+
+
+def largest(dtype: DType) -> float:
+    """The largest finite number of a floating dtype with infinities: (2 - 2**-m) * 2**bias."""
+    bias = 2 ** (dtype.exponent_bits - 1) - 1
+    return (2 - 2.0**-dtype.mantissa_bits) * 2.0**bias
+
+
+def _beyond(number: float, dtype: DType) -> bool:
+    finite = number not in (float("inf"), float("-inf")) and number == number
+    return finite and dtype.bits >= 16 and abs(number) > largest(dtype) * (1 + 2.0 ** -(dtype.mantissa_bits + 2))
+
+
+def _cast(node: Node, dtype: DType, count: int, most: float) -> Finding:
+    return Finding(
+        CODE,
+        "warning",
+        f"finite numbers become infinite in {dtype}",
+        (Place("symptom", node.site, f"{next(node.inputs)} -> {dtype}: {count} overflow, the largest is {most:.4g}"),),
+        f"the largest number of {dtype} is {largest(dtype):.6g}; an infinity times zero, or minus another, is NaN",
+        "take the limit from the dtype at hand: torch.finfo(x.dtype).min; or scale before the cast",
+    )
+
+
+def _literal(node: Node, dtype: DType, number: float) -> Finding:
+    return Finding(
+        CODE,
+        "warning",
+        f"{article(dtype)} tensor can't hold {number:.6g}",
+        (Place("symptom", node.site, f"{operation(node)} -> {node.outputs[0]}"),),
+        f"the largest number of {dtype} is {largest(dtype):.6g}: it becomes infinite, or PyTorch raises; an infinity "
+        "times zero is NaN",
+        "take the limit from the dtype at hand: torch.finfo(x.dtype).min",
+    )

@@ -1,0 +1,110 @@
+"""TC201: a 16-bit value is promoted by a dimensioned wider tensor, and what follows computes in the wider dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from truecast.diagnose.explained import article, cast_back, operation, origin_place
+from truecast.diagnose.finding import Finding, Place
+from truecast.diagnose.flow import Flow, Step
+from truecast.graph import Node, Value
+from truecast.ops import lookup
+from truecast.sites import UNKNOWN
+
+CODE = "TC201"
+# What makes a span expensive, or wrong to leave wide: the operations that have a fast kernel in 16 bits.
+_HEAVY = frozenset(("contraction", "convolution", "attention"))
+_FLOATS = frozenset(("float32", "float64"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """The nodes that compute in the wider dtype because of one promotion, and the first heavy one among them."""
+
+    nodes: tuple[Node, ...]
+    heavy: Node | None
+
+    @property
+    def names(self) -> set[str]:
+        return {v.name for node in self.nodes for v in node.outputs if v is not None}
+
+    @property
+    def nbytes(self) -> int:
+        return sum(v.nbytes for node in self.nodes for v in node.outputs if v is not None)
+
+
+def check(flow: Flow) -> Iterator[Finding]:
+    """Promotions that reach a contraction, a convolution or attention, unless that refuses them (TC101 to TC103)."""
+    refused = {v.name for r in flow.observations.refusals for _, v in r.operands}
+    for node in flow.graph.nodes:
+        for value in node.outputs:
+            if value is None or not _is_widening(flow, value):
+                continue
+            span = _span(flow, value)
+            if span.heavy is not None and not refused & {value.name, *span.names}:
+                yield _finding(flow, flow.step(value), span, span.heavy)
+
+
+def _is_widening(flow: Flow, value: Value) -> bool:
+    if value.dtype.name not in _FLOATS:
+        return False
+    step = flow.step(value)
+    return (
+        step.why == "promotion"
+        and step.site.phase == "forward"
+        and step.site != UNKNOWN
+        and all(v.dtype.is_narrow for v in step.outvoted)
+        and step.node is not None
+        and not flow.is_inside(step.node)
+    )
+
+
+def _span(flow: Flow, value: Value) -> _Span:
+    """What computes in the dtype of `value` because of it: forward, through nodes whose results follow."""
+    nodes: dict[int, Node] = {}
+    heavy: Node | None = None
+    pending = [value]
+    while pending:
+        current = pending.pop()
+        for node in flow.consumers.get(current.name, ()):
+            if id(node) in nodes or node.site.phase != "forward":
+                continue
+            row = lookup(node.op)
+            results = [v for v in node.outputs if v is not None and v.dtype is current.dtype]
+            if row is None or row.kind == "cast" or not results:
+                continue
+            nodes[id(node)] = node
+            if row.kind in _HEAVY and heavy is None:
+                heavy = node
+            pending += results
+    return _Span(tuple(nodes.values()), heavy)
+
+
+def _finding(flow: Flow, step: Step, span: _Span, heavy: Node) -> Finding:
+    dtype, narrow = step.value.dtype, step.outvoted[0].dtype
+    origin = origin_place(flow, step)
+    assert origin is not None, "a widening has a site"
+    name = flow.call(heavy).function.strip("_") or operation(heavy)
+    count = len(span.nodes)
+    return Finding(
+        CODE,
+        "warning",
+        f"{article(dtype)} tensor widens {article(narrow)} value, and {name} computes in {dtype}",
+        (
+            Place("symptom", step.site, origin.text, origin.note),
+            Place("related", heavy.site, f"the first of the wide products: {heavy.outputs[0]}"),
+        ),
+        "PyTorch promotes two dimensioned tensors to the wider dtype (law N1); "
+        f"{count} operation{'s' * (count != 1)} and {_size(span.nbytes)} of results are {dtype} because of it",
+        f"round to {narrow} once, where the arithmetic with the {dtype} tensor ends",
+        cast_back(step),
+    )
+
+
+def _size(nbytes: int) -> str:
+    for unit in ("bytes", "KiB", "MiB"):
+        if nbytes < 1024:
+            return f"{nbytes:.0f} {unit}"
+        nbytes /= 1024  # type: ignore[assignment]
+    return f"{nbytes:.1f} GiB"

@@ -1,0 +1,76 @@
+"""Runs a script as `python SCRIPT ARGS` would, and says in one line why it did not run to its end.
+
+Imports the leaves only.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from pathlib import Path
+from types import TracebackType
+
+from truecast.errors import TruecastError, UsageError
+from truecast.sites import is_framework_file
+
+
+def run_script(script: Path, arguments: list[str]) -> str:
+    """Runs `script` with __name__ = "__main__" in this process. Returns "" where it ran to its end or ended with exit
+    code 0; else what stopped it. Raises UsageError for a file that is no Python program."""
+    check_script(script)
+    path = script.resolve()
+    sys.argv = [str(script), *arguments]
+    sys.path.insert(0, str(path.parent))
+    process = os.getpid()
+    try:
+        runpy.run_path(str(path), run_name="__main__")
+    except SystemExit as end:
+        stopped = "" if end.code in (None, 0) else f"{script} ended with exit({end.code!r})"
+    except KeyboardInterrupt:
+        stopped = f"{script} was interrupted"
+    except BaseException as error:
+        stopped = _raised(script, error)
+    else:
+        stopped = ""
+    if process != os.getpid():  # a child that the script forked: the report is the parent's to print
+        sys.stdout.flush()
+        os._exit(1 if stopped else 0)
+    return stopped
+
+
+def check_script(script: Path) -> None:
+    """Raises UsageError for a script that is missing, can't be read, or does not parse."""
+    if not script.is_file():
+        raise UsageError("there is no such script", where=script)
+    try:
+        text = script.read_bytes()
+    except OSError as error:
+        raise UsageError("the script can't be read", where=script, why=error.strerror or str(error)) from error
+    try:
+        compile(text, str(script), "exec", dont_inherit=True)
+    except SyntaxError as error:
+        where = f"{script}:{error.lineno}:{error.offset}" if error.lineno else str(script)
+        raise UsageError("the script is not valid Python", where=where, values=f"SyntaxError: {error.msg}") from error
+    except ValueError as error:  # a null byte
+        raise UsageError("the script is not valid Python", where=script, values=str(error)) from error
+
+
+def _raised(script: Path, error: BaseException) -> str:
+    if isinstance(error, TruecastError):
+        return f"{script} stopped{f' at {error.where}' if error.where is not None else ''}: {error.what}"
+    first = str(error).splitlines()[0] if str(error) else ""
+    at = _last_line(error.__traceback__)
+    where = f" at {at}" if at else ""
+    return f"{script} raised {type(error).__name__}{where}{f': {first}' if first else ''}"
+
+
+def _last_line(trace: TracebackType | None) -> str:
+    """The innermost line of the program's own that an exception came through: "train.py:12"."""
+    found = ""
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not is_framework_file(file):
+            found = f"{os.path.basename(file)}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return found

@@ -1,0 +1,84 @@
+"""Small real programs with a fault each: `truecast explain` finds it, at the line marked so, and nothing else.
+
+A program marks its lines: `# symptom TC101`, `# origin TC101`. A last line `# mended: ...` is the line that the help
+proposes. A program that raises by itself says `# stops`.
+"""
+
+from __future__ import annotations
+
+import re
+import runpy
+import warnings
+from pathlib import Path
+
+import pytest
+
+import truecast as tc
+from truecast.report.report import Report
+
+PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
+CODES = sorted((Path(__file__).parents[2] / "docs" / "codes").glob("TC*.md"))
+
+
+def explained(path: Path, stops: bool = False, fake: bool = False) -> Report:
+    with tc.recording(fake=fake) as tape, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            runpy.run_path(str(path), run_name="__main__")
+        except Exception:
+            if not stops:
+                raise
+        else:
+            assert not stops, f"{path.name} ran to its end"
+        return tape.explain()
+
+
+def marked(path: Path, role: str) -> list[tuple[str, int]]:
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("# mended")]
+    return [(code, n) for n, line in enumerate(lines, 1) for code in re.findall(rf"# .*?{role} (TC\d\d\d)", line)]
+
+
+def places(report: Report, role: str, name: str) -> set[tuple[str, int]]:
+    return {
+        (f.code, p.site.line)
+        for f in report.findings
+        for p in f.places
+        if p.role == role and Path(p.site.file).name == name
+    }
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda p: p.stem)
+def test_a_program_gets_its_finding(path: Path) -> None:
+    text = path.read_text()
+    report = explained(path, stops="# stops" in text, fake="# fake" in text)
+    symptoms = marked(path, "symptom")
+    assert symptoms or "# clean" in text, "a program says what is wrong with it, or that nothing is"
+    found = sorted((f.code, f.places[0].site.line) for f in report.findings)
+    assert found == sorted(symptoms), str(report)
+    assert set(marked(path, "origin")) <= places(report, "origin", path.name), str(report)
+    mended = re.search(r"^# mended: (.*)$", text, re.MULTILINE)
+    if mended is not None:
+        edits = [f.edit.text.partition("  #")[0].strip() for f in report.findings if f.edit is not None]
+        assert mended[1] in edits, str(report)
+
+
+@pytest.mark.parametrize("page", CODES, ids=lambda p: p.stem)
+def test_the_example_of_a_page_gives_its_finding_and_no_other(page: Path, tmp_path: Path) -> None:
+    example = re.search(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    assert example is not None, "a page has an example"
+    script = tmp_path / "example.py"
+    script.write_text(example[1])
+    report = explained(script, stops=page.stem == "TC107")
+    assert [f.code for f in report.findings] == [page.stem], str(report)
+
+
+def test_pages_have_fixed_headings() -> None:
+    for page in CODES:
+        headings = re.findall(r"^## (.*)$", page.read_text(), re.MULTILINE)
+        assert headings == ["What it reports", "Why it matters", "Example", "Fix", "When to ignore it"], page
+
+
+def test_every_code_has_a_page_and_every_page_a_check() -> None:
+    checks = Path(__file__).parents[2] / "src" / "truecast" / "diagnose" / "checks"
+    used = {code for path in checks.glob("*.py") for code in re.findall(r'"(TC\d\d\d)"', path.read_text())}
+    assert used == {page.stem for page in CODES}
