@@ -38,9 +38,9 @@ def explain(
         raise UsageError("a script or --code is needed", help="truecast explain train.py")
     for chosen in (*(select or ()), *(ignore or ())):
         _known(chosen)
-    from truecast.scripts import check_script, run_script
+    from truecast.scripts import checked, run_script
 
-    check_script(script)
+    checked(script)  # before anything heavy is imported
     from truecast import api
 
     with api.recording(fake=fake) as tape:

@@ -6,10 +6,9 @@ Imports the leaves only.
 from __future__ import annotations
 
 import os
-import runpy
 import sys
 from pathlib import Path
-from types import TracebackType
+from types import CodeType, ModuleType, TracebackType
 
 from truecast.errors import TruecastError, UsageError
 from truecast.sites import is_framework_file
@@ -18,13 +17,17 @@ from truecast.sites import is_framework_file
 def run_script(script: Path, arguments: list[str]) -> str:
     """Runs `script` with __name__ = "__main__" in this process. Returns "" where it ran to its end or ended with exit
     code 0; else what stopped it. Raises UsageError for a file that is no Python program."""
-    check_script(script)
     path = script.resolve()
+    code = checked(script, path)
+    module = ModuleType("__main__")
+    module.__file__ = str(path)
+    module.__dict__["__builtins__"] = __builtins__
     sys.argv = [str(script), *arguments]
     sys.path.insert(0, str(path.parent))
-    process = os.getpid()
+    process, ours = os.getpid(), sys.modules["__main__"]
+    sys.modules["__main__"] = module  # where pickle and multiprocessing look for what the script defines
     try:
-        runpy.run_path(str(path), run_name="__main__")
+        exec(code, module.__dict__)
     except SystemExit as end:
         stopped = "" if end.code in (None, 0) else f"{script} ended with exit({end.code!r})"
     except KeyboardInterrupt:
@@ -33,14 +36,19 @@ def run_script(script: Path, arguments: list[str]) -> str:
         stopped = _raised(script, error)
     else:
         stopped = ""
+    finally:
+        sys.modules["__main__"] = ours
     if process != os.getpid():  # a child that the script forked: the report is the parent's to print
         sys.stdout.flush()
         os._exit(1 if stopped else 0)
     return stopped
 
 
-def check_script(script: Path) -> None:
-    """Raises UsageError for a script that is missing, can't be read, or does not parse."""
+def checked(script: Path, path: Path | None = None) -> CodeType:
+    """The script, compiled under the file name `path`.
+
+    Raises UsageError for a script that is missing, can't be read, or does not parse.
+    """
     if not script.is_file():
         raise UsageError("there is no such script", where=script)
     try:
@@ -48,7 +56,7 @@ def check_script(script: Path) -> None:
     except OSError as error:
         raise UsageError("the script can't be read", where=script, why=error.strerror or str(error)) from error
     try:
-        compile(text, str(script), "exec", dont_inherit=True)
+        return compile(text, str(path or script), "exec", dont_inherit=True)
     except SyntaxError as error:
         where = f"{script}:{error.lineno}:{error.offset}" if error.lineno else str(script)
         raise UsageError("the script is not valid Python", where=where, values=f"SyntaxError: {error.msg}") from error

@@ -82,3 +82,11 @@ def test_every_code_has_a_page_and_every_page_a_check() -> None:
     checks = Path(__file__).parents[2] / "src" / "truecast" / "diagnose" / "checks"
     used = {code for path in checks.glob("*.py") for code in re.findall(r'"(TC\d\d\d)"', path.read_text())}
     assert used == {page.stem for page in CODES}
+
+
+def test_the_page_on_explain_tells_the_truth() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "explain.md").read_text()
+    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(example, "explain.md", "exec"), {})
+    listed = set(re.findall(r"TC\d\d\d", page))
+    assert listed == {code.stem for code in CODES}

@@ -128,13 +128,10 @@ class ObservingTape(Tape):
 
     # -- refused operands --------------------------------------------------------------------------------------
 
-    def _mend(
-        self, func: Any, op: Overload, args: Any, kwargs: Any, broken: Violation, node: tuple[Any, Kwargs]
-    ) -> Any:
-        given = bind(op.name, *node)
+    def _note_refusal(self, op: Overload, broken: Violation, args: Any, kwargs: Kwargs) -> None:
+        given = bind(op.name, args, kwargs)
         names = dict.fromkeys([*(n for n, _ in broken.casts), *(n for n, _ in broken.operands)])
         self._refuse(op.name, [(n, given[n]) for n in names], broken.message)
-        return super()._mend(func, op, args, kwargs, broken, node)
 
     def _refuse(self, op: str, operands: list[tuple[str, Any]], message: str) -> None:
         values = tuple((name, value) for name, value in operands if isinstance(value, Value))

@@ -16,7 +16,7 @@ from truecast.capture.functional import FunctionalForm
 from truecast.dtypes import DType
 from truecast.graph import Node, Token, Value
 from truecast.ops import contracts
-from truecast.ops.agreement import agreeing_casts
+from truecast.ops.agreement import agreeing_casts, with_casts
 from truecast.ops.schema import overload
 
 _COMPUTED: dict[Any, tuple[DType, ...] | None] = {}
@@ -53,6 +53,11 @@ def computed_dtypes(form: FunctionalForm, args: Any, kwargs: Any) -> tuple[DType
     the dtype they are given."""
     key = (form.op, signature(args), signature(kwargs))
     if key not in _COMPUTED:
+        row = ops.lookup(form.op)
+        if row is not None and violation(form.op, row, args, kwargs) is not None:  # it ran on cast operands
+            node = Node(form.op, args, kwargs, ())
+            cast = with_casts(node, agreeing_casts(node, row)[0])
+            args, kwargs = cast.args, cast.kwargs
         _COMPUTED[key] = _ask_meta(form, args, kwargs)
     return _COMPUTED[key]
 

@@ -46,7 +46,7 @@ class _Printer:
         site = place.site
         source = site.text
         if not source:
-            return [f"       | {t}" for t in (place.text, place.note) if t]
+            return [f"        | {t}" for t in (place.text, place.note) if t]
         start = site.column - 1 if site.column else len(source) - len(source.lstrip())
         end = site.end_column - 1 if site.end_line == site.line and site.end_column else len(source)
         carets = "^" * max(end - start, 1)

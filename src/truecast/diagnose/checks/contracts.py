@@ -16,6 +16,7 @@ from truecast.diagnose.source import operand_texts, operand_wrapped
 from truecast.graph import Value
 from truecast.observations import Refusal
 from truecast.ops import lookup
+from truecast.sites import Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +51,17 @@ _WRITES = frozenset(("values", "src", "source"))
 
 
 def check(flow: Flow) -> Iterator[Finding]:
-    """One finding per refusal."""
+    """One finding per refusal; a backward operation that is refused where its forward one was is its consequence:
+    autograd saved what the program passed, not what it was cast to."""
+    refused = {_line(r.site) for r in flow.observations.refusals if r.site.phase == "forward"}
     for refusal in flow.observations.refusals:
+        if refusal.site.phase == "backward" and _line(refusal.site) in refused:
+            continue
         yield _finding(flow, refusal)
+
+
+def _line(site: Site) -> tuple[str, int, int]:
+    return site.file, site.line, site.column
 
 
 def _finding(flow: Flow, refusal: Refusal) -> Finding:
