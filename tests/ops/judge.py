@@ -51,12 +51,14 @@ def same(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def at_least_as_good(a: torch.Tensor, b: torch.Tensor, exact: torch.Tensor) -> bool:
-    """Whether each element of `a` is equal to b's within the bound, or no farther from the exact one than b's is."""
+    """Whether each element of `a` is equal to b's within the bound, or no farther from the exact one than b's is, or
+    within the bound of the exact one where b's is NaN."""
     if exact.shape != b.shape or b.dtype not in BOUNDS:
         return False
     wide_exact = _wide(exact)
     nearer = (_wide(a) - wide_exact).abs() <= (_wide(b) - wide_exact).abs()
-    return bool((_close(a, b) | nearer).all())
+    defined = _wide(b).isnan() & _close(a, exact.to(b.dtype))
+    return bool((_close(a, b) | nearer | defined).all())
 
 
 def worst(a: torch.Tensor, b: torch.Tensor) -> str:

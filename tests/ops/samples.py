@@ -31,6 +31,9 @@ RANDOM = frozenset(
 # indices select is compared, beside the values.
 SELECTING = frozenset("sort argsort topk kthvalue mode".split())
 
+# Each eigenvector has a factor of modulus 1 that nothing determines: what they multiply to is compared.
+SPECTRAL = frozenset(["linalg.eigh"])
+
 
 @dataclass(frozen=True)
 class Call:
@@ -68,6 +71,8 @@ def calls(info: Any, dtype: torch.dtype, *, gradient: bool, limit: int) -> Itera
         samples = list(info.sample_inputs("cpu", dtype, requires_grad=gradient))
     step = max(1, -(-len(samples) // limit)) if limit else 1
     function = _selecting(info.op) if full_name(info) in SELECTING else info.op
+    if full_name(info) in SPECTRAL:
+        function = _rebuilding(function)
     for sample in samples[::step]:
         yield Call(function, (sample.input, *sample.args), dict(sample.kwargs))
 
@@ -98,6 +103,16 @@ def _dim_of(operator: Callable[..., Any], arguments: tuple[Any, ...], keywords: 
     """The dim argument: behind k in topk and kthvalue, the last dim where it isn't given."""
     place = 1 if operator.__name__ in ("topk", "kthvalue") else 0
     return keywords.get("dim", arguments[place] if len(arguments) > place else -1)
+
+
+def _rebuilding(operator: Callable[..., Any]) -> Callable[..., Any]:
+    """`operator`, with its eigenvectors V replaced by V diag(w) V^H and V^H V."""
+
+    def function(*arguments: Any, **keywords: Any) -> tuple[torch.Tensor, ...]:
+        values, vectors = operator(*arguments, **keywords)
+        return values, (vectors * values.unsqueeze(-2)) @ vectors.mH, vectors.mH @ vectors
+
+    return function
 
 
 def is_random(name: str, call: Call) -> bool:

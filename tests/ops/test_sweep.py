@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.ops.judge import judge
-from tests.ops.samples import elementwise_or_reduction, operators
+from tests.ops.samples import calls, elementwise_or_reduction, operators
 from tests.ops.sweep import COLUMNS, Record, markdown, run_children
 
 # A fixed sample of operators of every kind, three samples each.
@@ -52,6 +52,22 @@ def test_nearer_to_the_exact_result_than_eager_passes() -> None:
     eager, exact = torch.tensor([1.1]), torch.tensor([1.0], dtype=torch.float64)
     assert judge([torch.tensor([1.01])], [eager], [exact])[0] == "pass"
     assert judge([torch.tensor([1.3])], [eager], [exact])[0] == "wrong value"
+
+
+def test_a_defined_result_passes_where_eager_has_none() -> None:
+    eager, exact = torch.tensor([float("nan")]), torch.tensor([3.0], dtype=torch.float64)
+    assert judge([torch.tensor([3.0])], [eager], [exact])[0] == "pass"
+    assert judge([torch.tensor([3.1])], [eager], [exact])[0] == "wrong value"
+    assert judge([torch.tensor([3.0])], [eager], [torch.full((1,), float("nan"))])[0] == "wrong value"
+
+
+def test_eigenvectors_are_compared_by_what_they_multiply_to() -> None:
+    (call, *_) = calls(operators()["linalg.eigh"], torch.float32, gradient=False, limit=1)
+    matrix = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
+    values, rebuilt, gram = call.run((matrix,), {})
+    torch.testing.assert_close(rebuilt, matrix)
+    torch.testing.assert_close(gram, torch.eye(2))
+    torch.testing.assert_close(values, torch.linalg.eigvalsh(matrix))
 
 
 def test_the_report_counts_and_lists() -> None:

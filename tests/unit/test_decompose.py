@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 import torch
 
+import truecast as tc
 from tests.interpret import interpret
 from truecast import ops
 from truecast.capture import torch_seam
 from truecast.capture.decompose import decomposition_table, definition_of, expand
 from truecast.capture.recorder import trace
 from truecast.dtypes import bfloat16, float32
+from truecast.errors import UnsupportedError
 from truecast.graph import Graph, Input, Node, Output, Value
 from truecast.ops.schema import overload, schema
 
@@ -113,3 +115,43 @@ def test_each_foreach_operation_is_its_elements(op: str) -> None:
     got = interpret(captured.graph, [given[i.value.name] for i in captured.graph.inputs])
     for index, want in zip(captured.results, expected, strict=True):
         torch.testing.assert_close(got[index], want, equal_nan=True)
+
+
+@torch.library.custom_op("truecast_tests::scaled", mutates_args=())
+def scaled(x: torch.Tensor, factor: float) -> torch.Tensor:
+    return (x.float() * factor).to(x.dtype)
+
+
+@scaled.register_fake
+def _(x: torch.Tensor, factor: float) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+@torch.library.custom_op("truecast_tests::opaque", mutates_args=())
+def opaque(x: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(x.numpy() + 1)
+
+
+@opaque.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+def test_a_custom_operation_is_the_python_that_defines_it() -> None:
+    x = torch.randn(3).bfloat16()
+    graph = trace(lambda x: scaled(x, 3.0) + 1, (x,)).graph
+    assert [n.op for n in graph.nodes] == [
+        "aten._to_copy.default",
+        "aten.mul.Tensor",
+        "aten._to_copy.default",
+        "aten.add.Tensor",
+    ]
+    (got,) = interpret(graph, [x])
+    assert torch.equal(got, scaled(x, 3.0) + 1)
+
+
+def test_a_custom_operation_that_does_more_stays_and_is_refused_by_name() -> None:
+    graph = trace(lambda x: opaque(x) * 2, (torch.randn(3),)).graph
+    assert [n.op for n in graph.nodes] == ["truecast_tests.opaque.default", "aten.mul.Tensor"]
+    with pytest.raises(UnsupportedError, match=r"truecast_tests\.opaque\.default has no lowering rule"):
+        tc.lower(graph, numerics="cpu").stablehlo  # noqa: B018  (lowering is lazy)

@@ -2,7 +2,8 @@
 
 An operation with a row in the ops table that is not composite stays as it is. A composite one, or one without a
 row, is replaced by PyTorch's own definition of it, unless that definition converts to a compute dtype by itself:
-then the operation stays raw, since a hidden convert is what truecast exists to show.
+then the operation stays raw, since a hidden convert is what truecast exists to show. A custom operation
+(torch.library.custom_op) is replaced by the Python that defines it, which is a part of the program, converts and all.
 """
 
 from __future__ import annotations
@@ -37,7 +38,14 @@ def definition_of(op: str) -> Callable[..., Any] | None:
         return table[func]
     if torch_seam.is_implicit_composite(func):
         return func.decompose
+    if row is None and is_custom(op):
+        return torch_seam.composite_explicit(func)  # the Python of a custom operation: a part of the program
     return None
+
+
+def is_custom(op: str) -> bool:
+    """Whether the operation is neither of PyTorch's core nor truecast's own."""
+    return not op.startswith(("aten.", "prims.", "truecast."))
 
 
 @functools.cache
@@ -98,7 +106,7 @@ class _Expansion:
         self.nodes: list[Node] = []
         self._names = {i.value.name for i in graph.inputs} | {v.name for n in graph.nodes for v in n.outputs if v}
         self._replaced: dict[str, Value] = {}  # result of an expanded operation -> what computes it now
-        self._templates: dict[Any, Graph] = {}
+        self._templates: dict[Any, Graph | None] = {}
 
     def now(self, value: Value) -> Value:
         return self._replaced.get(value.name, value)
@@ -113,6 +121,9 @@ class _Expansion:
             self.nodes.append(node)
             return
         template = self._template(node, definition)
+        if template is None:
+            self.nodes.append(node)
+            return
         local = dict(zip((i.value.name for i in template.inputs), self._operands(node, template), strict=True))
         for inner in template.nodes:
             outputs = tuple(v if v is None else self._renamed(v, local) for v in inner.outputs)
@@ -142,12 +153,19 @@ class _Expansion:
         local[value.name] = renamed = Value(name, value.dtype, value.shape, value.scalar)
         return renamed
 
-    def _template(self, node: Node, definition: Callable[..., Any]) -> Graph:
-        """The definition as a Graph whose inputs are the node's operands in order; once for each signature."""
+    def _template(self, node: Node, definition: Callable[..., Any]) -> Graph | None:
+        """The definition as a Graph whose inputs are the node's operands in order; once for each signature. None for a
+        custom operation whose Python does more than call PyTorch (NumPy, a kernel): it stays raw, for the lowering to
+        refuse by name."""
         anonymous = (map_values(node.args, _typed), tuple((k, map_values(v, _typed)) for k, v in node.kwargs))
         key = (node.op, repr(anonymous))
         if key not in self._templates:
-            self._templates[key] = _traced(node, definition)
+            try:
+                self._templates[key] = _traced(node, definition)
+            except Exception:
+                if not is_custom(node.op):
+                    raise
+                self._templates[key] = None
         return self._templates[key]
 
 
