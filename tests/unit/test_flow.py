@@ -173,3 +173,30 @@ def test_observe_names_inputs() -> None:
     seen = observe(lambda sigma, x: x * sigma, (WIDE, HALF))
     assert [entry.path for entry in seen.graph.inputs] == ["sigma", "x"]
     assert seen.error is None
+
+
+def test_one_cause_at_several_lines_is_one_finding() -> None:
+    first = torch.nn.Linear(4, 4, dtype=torch.bfloat16)
+    second = torch.nn.Linear(4, 4, dtype=torch.bfloat16)
+
+    def program() -> None:
+        wide = HALF * WIDE
+        first(wide)
+        second(wide)
+        second(wide)
+
+    with tc.recording() as tape:
+        program()
+    (finding,) = tape.explain().findings
+    assert (finding.code, finding.count) == ("TC101", 3)
+    assert [p.role for p in finding.places] == ["symptom", "origin", "related", "related"]
+
+
+def test_a_fake_module_can_be_converted() -> None:
+    with tc.recording(fake=True) as tape:
+        layer = torch.nn.Linear(4, 4)
+        layer = layer.to(torch.bfloat16)
+        layer(torch.ones(2, 4, dtype=torch.bfloat16))
+    assert tape.explain().findings == ()
+    assert tape.graph.nodes[-1].outputs[0] is not None
+    assert tape.graph.nodes[-1].outputs[0].dtype.name == "bfloat16"

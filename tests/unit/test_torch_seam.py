@@ -201,3 +201,26 @@ def test_why_lengths_go_into_tensors() -> None:
     want = torch.nn.functional.ctc_loss(*given)
     with torch_seam.lengths_in_tensors():
         torch.testing.assert_close(torch.nn.functional.ctc_loss(*given), want)
+
+
+def test_the_autocast_region_that_is_active() -> None:
+    assert torch_seam.autocast_region() == (None, "")
+    with torch.autocast("cpu", torch.float16):
+        assert torch_seam.autocast_region() == (torch.float16, "cpu")
+        with torch.autocast("cpu", enabled=False):
+            assert torch_seam.autocast_region() == (None, "")
+
+
+def test_a_module_converts_fake_parameters_by_a_swap_that_is_told() -> None:
+    told = []
+
+    def swapped(a: torch.Tensor, b: torch.Tensor, swap: Any) -> None:
+        told.append((a.dtype, b.dtype))
+        swap()
+
+    with torch_seam.swaps_told(swapped), torch_seam.new_fake_mode():
+        layer = torch.nn.Linear(2, 2, bias=False).to(torch.bfloat16)
+    assert told == [(torch.float32, torch.bfloat16)]
+    assert layer.weight.dtype is torch.bfloat16
+    with torch_seam.new_fake_mode(), pytest.raises(RuntimeError, match="Couldn't swap Linear.weight"):
+        torch.nn.Linear(2, 2, bias=False).to(torch.bfloat16)  # PyTorch's own: the mode holds weak references

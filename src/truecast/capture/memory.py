@@ -182,6 +182,16 @@ class Memory:
         """The tensor's memory is another now: it is looked up when the tensor is next seen."""
         del self._known[id(tensor)]
 
+    def swap(self, a: torch.Tensor, b: torch.Tensor, exchange: Callable[[], None]) -> None:
+        """The two tensors exchange their memory by `exchange`, during which none of them is known."""
+        places = [self._known.pop(id(tensor), None) for tensor in (b, a)]
+        aliases = [None if place is None else (place[1], place[3]) for place in places]
+        del places  # with their weak references
+        exchange()
+        for tensor, known in zip((a, b), aliases, strict=True):
+            if known is not None:
+                self.remember(tensor, *known)
+
     def close(self) -> None:
         torch_seam.release_storages(self._held)
         self._held = []

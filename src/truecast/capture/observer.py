@@ -218,7 +218,7 @@ def observed(*, fake: bool = False) -> Iterator[ObservingTape]:
     """Records and observes what the block runs, on real tensors or, with `fake`, on fake ones made in the block."""
     tape = ObservingTape(unknown="input")
     try:
-        with _fakes() if fake else _nothing(), tape.tracker, tape, tape.calls:
+        with _fakes(tape) if fake else _nothing(), tape.tracker, tape, tape.calls:
             yield tape
     finally:
         tape.memory.close()
@@ -230,9 +230,10 @@ def _nothing() -> Iterator[None]:
 
 
 @contextmanager
-def _fakes() -> Iterator[None]:
+def _fakes(tape: ObservingTape) -> Iterator[None]:
     mode = torch_seam.FakeTensorMode(allow_non_fake_inputs=True, static_shapes=True)
-    with torch_seam.without_vendor_kernels(), torch_seam.quiet_fake_tensors(), mode:
+    swaps = torch_seam.swaps_told(tape.memory.swap)
+    with torch_seam.without_vendor_kernels(), torch_seam.quiet_fake_tensors(), swaps, mode:
         yield
 
 

@@ -98,6 +98,29 @@ def _autocast_devices() -> tuple[str, ...]:
     return ("cpu", "cuda", "xpu", "mps", "xla", "hpu", *(() if own == "privateuseone" else (own,)))
 
 
+@contextmanager
+def swaps_told(swapped: Callable[[torch.Tensor, torch.Tensor, Callable[[], None]], None]) -> Iterator[None]:
+    """Calls `swapped(a, b, swap)` in place of every `torch.utils.swap_tensors(a, b)`, by which a module converts fake
+    parameters, and which refuses tensors with weak references; `swap` does it."""
+    real = torch.utils.swap_tensors
+
+    def swap_tensors(a: torch.Tensor, b: torch.Tensor) -> None:
+        for tensor in (a, b):
+            _forget_conversion(tensor)
+        swapped(a, b, lambda: real(a, b))
+
+    with patch.object(torch.utils, "swap_tensors", swap_tensors):
+        yield
+
+
+def _forget_conversion(tensor: torch.Tensor) -> None:
+    """A fake mode remembers, by weak reference, what it made of each tensor that it met."""
+    if isinstance(tensor, FakeTensor):
+        made = tensor.fake_mode.fake_tensor_converter.meta_converter.tensor_memo
+        for key in [key for key, value in made.items() if value is tensor]:
+            del made[key]
+
+
 @functools.cache
 def is_implicit_composite(func: Any) -> bool:
     """Whether PyTorch defines the overload only by other operations (CompositeImplicitAutograd)."""

@@ -59,14 +59,29 @@ class Finding:
 
     @property
     def cause(self) -> tuple[object, ...]:
-        """What two findings share that are one: code, message and source positions, whatever the module or phase."""
-        return (self.code, self.message, *((p.role, p.site.file, p.site.line, p.site.column) for p in self.places))
+        """What two findings share that are one: code, message and the origin's position, the symptom's without one."""
+        origins = [p for p in self.places if p.role == "origin"] or self.places[:1]
+        return (self.code, self.message, *map(_position, origins))
+
+
+def _position(place: Place) -> tuple[str, int, int]:
+    return place.site.file, place.site.line, place.site.column
 
 
 def grouped(findings: list[Finding]) -> tuple[Finding, ...]:
-    """One finding per cause, in order of severity, then of appearance."""
+    """One finding per cause, in order of severity, then of appearance; the other lines where it shows are related."""
     found: dict[tuple[object, ...], Finding] = {}
+    shown: dict[tuple[object, ...], set[tuple[str, int, int]]] = {}
     for finding in findings:
         first = found.get(finding.cause)
-        found[finding.cause] = finding if first is None else replace(first, count=first.count + finding.count)
+        symptom = finding.places[0]
+        if first is None:
+            found[finding.cause] = finding
+            shown[finding.cause] = {_position(symptom)}
+            continue
+        places = first.places
+        if _position(symptom) not in shown[finding.cause]:
+            shown[finding.cause].add(_position(symptom))
+            places = (*places, replace(symptom, role="related"))
+        found[finding.cause] = replace(first, count=first.count + finding.count, places=places)
     return tuple(sorted(found.values(), key=lambda f: -SEVERITIES.index(f.severity)))

@@ -8,6 +8,7 @@ import textwrap
 from truecast.diagnose.finding import Edit, Finding, Place, Severity
 from truecast.sites import Site
 
+_MOST_PLACES = 3  # besides the symptom: one cause may show at every layer
 _COLORS: dict[Severity, str] = {"error": "1;31", "warning": "1;33", "info": "1;36"}
 
 
@@ -32,10 +33,13 @@ class _Printer:
 
     def finding(self, finding: Finding) -> str:
         first, *rest = finding.places
+        rest, more = rest[:_MOST_PLACES], rest[_MOST_PLACES:]
         lines = [self._paint(_COLORS[finding.severity], f"{finding.severity}[{finding.code}]") + f": {finding.message}"]
         lines += [f"  --> {_position(first.site)}{_context(first.site, finding.count)}", *self._excerpt(first)]
         for place in rest:
             lines += [f"  {place.role}: {_position(place.site)}", *self._excerpt(place)]
+        if more:
+            lines.append(f"  and at {', '.join(_position(place.site) for place in more)}")
         lines += self._wrapped("why", finding.why) + self._wrapped("help", finding.help)
         if finding.edit is not None:
             lines.append(_edited(finding.edit))

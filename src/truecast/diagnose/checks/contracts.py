@@ -46,7 +46,10 @@ _FAMILIES: dict[str, _Family] = {
 _OTHER = _Family("TC107", _MEETS, "{operation} demands equal dtypes")
 _KIND_OF_FUNCTION = {"scaled_dot_product_attention": "attention"}
 # The public names of ATen's arguments, where they differ.
-_LINEAR = {"mat1": "input", "mat2": "weight", "self": "bias"}
+_LINEAR = {
+    "aten.addmm.default": {"mat1": "input", "mat2": "weight", "self": "bias"},
+    "aten.mm.default": {"self": "input", "mat2": "weight"},
+}
 _WRITES = frozenset(("values", "src", "source"))
 
 
@@ -150,7 +153,7 @@ def _noun(flow: Flow, refusal: Refusal, operand: tuple[str, Value]) -> str:
 
 
 def _values(flow: Flow, refusal: Refusal) -> str:
-    names = _LINEAR if refusal.call.function == "linear" else {}
+    names = _LINEAR.get(refusal.op, {}) if refusal.call.function == "linear" else {}
     shown = sorted(refusal.operands, key=lambda o: flow.parameter(o[1]) is not None)
     return ", ".join(f"{names.get(name, name)} {_whole(flow, value)}" for name, value in shown)
 
@@ -204,7 +207,7 @@ def _help(
 
 # The order of operands in the source, by public function.
 _POSITIONS: dict[str, tuple[str, ...]] = {
-    "linear": ("mat1", "mat2", "self"),
+    "linear": ("input", "weight", "bias"),
     **dict.fromkeys(("matmul", "mm", "bmm", "dot", "mv"), ("self", "mat2")),
     "scaled_dot_product_attention": ("query", "key", "value"),
     **{f"conv{n}d": ("input", "weight", "bias") for n in (1, 2, 3)},
@@ -218,6 +221,8 @@ def _argument(refusal: Refusal, name: str) -> int | None:
     texts = operand_texts(refusal.site)
     if len(texts) == 1 and name not in ("weight", "bias", "mat2"):
         return 0
+    if refusal.call.function == "linear":
+        name = _LINEAR.get(refusal.op, {}).get(name, name)
     order = _POSITIONS.get(refusal.call.function, ())
     return order.index(name) if name in order and order.index(name) < len(texts) else None
 
