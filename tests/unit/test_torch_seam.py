@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+from typing import Any
 
 import pytest
 import torch
@@ -222,5 +223,3 @@ def test_a_module_converts_fake_parameters_by_a_swap_that_is_told() -> None:
         layer = torch.nn.Linear(2, 2, bias=False).to(torch.bfloat16)
     assert told == [(torch.float32, torch.bfloat16)]
     assert layer.weight.dtype is torch.bfloat16
-    with torch_seam.new_fake_mode(), pytest.raises(RuntimeError, match="Couldn't swap Linear.weight"):
-        torch.nn.Linear(2, 2, bias=False).to(torch.bfloat16)  # PyTorch's own: the mode holds weak references
