@@ -62,3 +62,11 @@ def no_color() -> bool:
 def compiler_environment() -> str:
     """What changes how XLA compiles besides what truecast passes to it: part of an executable's key (law N9)."""
     return os.environ.get("XLA_FLAGS", "")
+
+
+def fallback() -> str:
+    """Whether the CPU may run what the device can't: "cpu" (default) or "error" (TRUECAST_FALLBACK)."""
+    value = os.environ.get("TRUECAST_FALLBACK", "cpu").lower()
+    if value not in ("cpu", "error"):
+        raise UsageError("TRUECAST_FALLBACK has an unknown value", values=value, help='"cpu" or "error"')
+    return value

@@ -1,0 +1,128 @@
+"""Makes `torch.device("pjrt")`: the backend's name, its module `torch.pjrt`, its factories.
+
+PyTorch's seam for a backend in pure Python; see torch_seam.register_backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from truecast.capture import torch_seam
+from truecast.capture.device import dispatch
+from truecast.capture.device.host import Host
+from truecast.capture.device.state import state
+from truecast.capture.device.tape import Executor, Tape
+from truecast.capture.device.tensor import PjrtTensor
+from truecast.capture.device.values import Meta, Spec
+from truecast.capture.position import Tracker
+from truecast.ops.schema import overload
+
+NAME = "pjrt"
+
+
+class DeviceModule:
+    """`torch.pjrt`: what PyTorch and user programs ask of a device's module."""
+
+    def is_initialized(self) -> bool:
+        return True
+
+    def is_available(self) -> bool:
+        return True
+
+    def device_count(self) -> int:
+        return 1
+
+    def current_device(self) -> int:
+        return 0
+
+    def set_device(self, device: Any) -> None:
+        torch.device(device if isinstance(device, str) else f"{NAME}:{device}")
+
+    def synchronize(self, device: Any = None) -> None:
+        state.tape.run()
+
+    def manual_seed(self, seed: int) -> None:
+        torch.random.default_generator.manual_seed(seed)
+
+    def manual_seed_all(self, seed: int) -> None:
+        """torch.manual_seed has seeded the CPU generator already; the device draws from that one (law N8)."""
+
+    def get_rng_state(self, device: Any = NAME) -> torch.Tensor:
+        return torch.get_rng_state()
+
+    def set_rng_state(self, new_state: torch.Tensor, device: Any = NAME) -> None:
+        torch.set_rng_state(new_state)
+
+    def get_amp_supported_dtype(self) -> list[torch.dtype]:
+        return [torch.bfloat16, torch.float16]
+
+    def _is_in_bad_fork(self) -> bool:
+        return False
+
+
+def register(executor: Executor) -> torch.device:
+    """Registers the device, once in a process."""
+    torch_seam.register_backend(NAME, DeviceModule())
+    state.device = torch.device(NAME, 0)
+    state.tape = Tape(executor)
+    state.tracker = Tracker()
+    state.tracker.__enter__()
+    state.dispatch = dispatch.dispatch
+    state.host = state.reader = Host(state.tape)
+    factories = {name: _factory(f"aten.{name}" if "." in name else f"aten.{name}.default") for name in _FACTORIES}
+    torch_seam.register_factories({"empty.memory_format": _empty, "empty_strided": _empty_strided, **factories})
+    return state.device
+
+
+# Factories that PyTorch makes by resizing an empty tensor, or knows on its own devices only. The others are made of
+# `empty` and an operation that fills it.
+_FACTORIES = [
+    "arange",
+    "arange.start",
+    "arange.start_step",
+    "range",
+    "range.step",
+    "linspace",
+    "logspace",
+    "eye",
+    "eye.m",
+    "randperm",
+    "tril_indices",
+    "triu_indices",
+]
+
+
+def _factory(op: str) -> Callable[..., Any]:
+    func = overload(op)
+
+    def make(*args: Any, dtype: torch.dtype | None = None, **placement: Any) -> Any:
+        recorded = dispatch.call(func, args, {"dtype": dtype} if dtype is not None else {})
+        return state.host.on_cpu(func, args, {"dtype": dtype}) if recorded is None else dispatch.wrap(*recorded, func)
+
+    return make
+
+
+def _empty(size: Any, dtype: torch.dtype | None = None, **placement: Any) -> PjrtTensor:
+    shape = tuple(size)
+    return _filled(shape, dispatch.dense_strides(shape), dtype)
+
+
+def _empty_strided(size: Any, stride: Any, dtype: torch.dtype | None = None, **placement: Any) -> PjrtTensor:
+    return _filled(tuple(size), tuple(stride), dtype)
+
+
+def _filled(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype | None) -> PjrtTensor:
+    """Memory that nobody has written yet holds zeros: what PyTorch leaves undefined is defined here."""
+    meta = Meta.of(dtype or torch.get_default_dtype(), shape, strides)
+    spec = _empties.get(meta)
+    if spec is None:
+        spec = _empties[meta] = Spec("aten.full.default", (shape, 0), (("dtype", meta.dtype),), (meta,), ())
+    made = dispatch.wrap(spec, dispatch._record(spec, (), ()), torch.ops.aten.full.default)
+    assert isinstance(made, PjrtTensor)
+    return made
+
+
+_empties: dict[Meta, Spec] = {}
