@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from truecast.api import explain, load, lower, plan, recording
+    from truecast.api import device, explain, load, lower, metrics, plan, recording, sync, why_recompiled
     from truecast.capture.call import capture
     from truecast.numerics.numerics import Numerics
     from truecast.numerics.scope import numerics, set_numerics
@@ -20,16 +20,34 @@ __version__ = "0.1.0"
 _HOMES = {
     "Numerics": "truecast.numerics.numerics",
     "capture": "truecast.capture",
+    "device": "truecast.api",
     "explain": "truecast.api",
     "load": "truecast.api",
     "lower": "truecast.api",
+    "metrics": "truecast.api",
     "numerics": "truecast.numerics",
     "plan": "truecast.api",
     "recording": "truecast.api",
     "set_numerics": "truecast.numerics.scope",
+    "sync": "truecast.api",
+    "why_recompiled": "truecast.api",
 }
 
-__all__ = ["Numerics", "capture", "explain", "load", "lower", "numerics", "plan", "recording", "set_numerics"]
+__all__ = [
+    "Numerics",
+    "capture",
+    "device",
+    "explain",
+    "load",
+    "lower",
+    "metrics",
+    "numerics",
+    "plan",
+    "recording",
+    "set_numerics",
+    "sync",
+    "why_recompiled",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -6,6 +6,8 @@ A leaf: imports nothing of truecast, torch or jax. Nothing else in truecast read
     TRUECAST_CACHE_SIZE  the most bytes the directory may hold (default 4 GiB)
     NO_COLOR, TERM=dumb  no colours
     TRUECAST_NUMERICS    the policy where the program names none: a preset's name or a TOML file's path
+    TRUECAST_FALLBACK    "error" forbids that the CPU runs what the pjrt device has no lowering for
+    TRUECAST_EAGER       "1": the pjrt device runs each operation at once, for debugging
 """
 
 from __future__ import annotations
@@ -70,3 +72,11 @@ def fallback() -> str:
     if value not in ("cpu", "error"):
         raise UsageError("TRUECAST_FALLBACK has an unknown value", values=value, help='"cpu" or "error"')
     return value
+
+
+def eager() -> bool:
+    """Whether the pjrt device runs each operation at once (TRUECAST_EAGER=1)."""
+    value = os.environ.get("TRUECAST_EAGER", "0")
+    if value not in ("0", "1"):
+        raise UsageError("TRUECAST_EAGER has an unknown value", values=value, help='"0" or "1"')
+    return value == "1"

@@ -13,14 +13,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
-from truecast.dtypes import DType
 from truecast.errors import UnsupportedError
-from truecast.graph import Argument, Value
+from truecast.graph import Argument
+
+
+class Contents(Protocol):
+    """What a tensor holds: a graph.Value for the recorder, a lazy value for the device."""
+
+    @property
+    def dtype(self) -> Any: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def size(self) -> int: ...
+
+
+V = TypeVar("V", bound=Contents)
 
 # emit(op, args, kwargs, dtype, shape) records one node with one output and returns it.
-Emit = Callable[[str, tuple[Argument, ...], tuple[tuple[str, Argument], ...], DType, tuple[int, ...]], Value]
+Emit = Callable[[str, tuple[Argument, ...], tuple[tuple[str, Argument], ...], Any, tuple[int, ...]], V]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,37 +45,36 @@ class Step:
     kwargs: tuple[tuple[str, Argument], ...] = ()
 
 
-class Alias:
+class Alias(Generic[V]):
     """A tensor's place in memory. `value` is what it held at `version` of its root."""
 
     __slots__ = ("_root", "layout", "parent", "step", "value", "version")
 
-    def __init__(self, value: Value, parent: Alias | None = None, step: Step | None = None) -> None:
-        self.value = value
+    def __init__(self, value: V, parent: Alias[V] | None = None, step: Step | None = None) -> None:
+        self.value: V = value
         self.parent = parent
         self.step = step
-        self._root: Alias | None = (
-            None if parent is None else parent.root
-        )  # no cycle: a root must not outlive its tensors
+        # None for a root itself: no cycle, since a root must not outlive its tensors.
+        self._root: Alias[V] | None = None if parent is None else parent.root
         self.version: int = 0 if parent is None else self.root.version
         # Of a root: (strides, storage offset), or None for contiguous memory from offset 0 on.
         self.layout: tuple[tuple[int, ...], int] | None = None
 
     @property
-    def root(self) -> Alias:
+    def root(self) -> Alias[V]:
         return self if self._root is None else self._root
 
-    def view(self, step: Step, value: Value) -> Alias:
+    def view(self, step: Step, value: V) -> Alias[V]:
         """The alias of a view of this one, whose value has just been computed."""
         return Alias(value, self, step)
 
 
-def read(alias: Alias, emit: Emit) -> Value:
+def read(alias: Alias[V], emit: Emit[V]) -> V:
     """The value of the tensor now; emits the view operations again if its memory was written since."""
     root = alias.root
     if alias.version == root.version:
         return alias.value
-    stale: list[Alias] = []
+    stale: list[Alias[V]] = []
     current = alias
     while current.version != root.version:
         stale.append(current)
@@ -75,11 +87,11 @@ def read(alias: Alias, emit: Emit) -> Value:
     return alias.value
 
 
-def write(alias: Alias, value: Value, emit: Emit) -> None:
+def write(alias: Alias[V], value: V, emit: Emit[V]) -> None:
     """The tensor's memory now holds `value` (of the tensor's own dtype and shape)."""
     assert (value.dtype, value.shape) == (alias.value.dtype, alias.value.shape), f"{value} written to {alias.value}"
     root = alias.root
-    written: list[tuple[Alias, Value]] = [(alias, value)]
+    written: list[tuple[Alias[V], V]] = [(alias, value)]
     current = alias
     while current.parent is not None:
         value = _invert(current, value, emit)
@@ -90,7 +102,7 @@ def write(alias: Alias, value: Value, emit: Emit) -> None:
         link.value, link.version = contents, version
 
 
-def _apply(link: Alias, value: Value, emit: Emit) -> Value:
+def _apply(link: Alias[V], value: V, emit: Emit[V]) -> V:
     step = link.step
     assert step is not None
     if step.op in IDENTITY:
@@ -98,7 +110,7 @@ def _apply(link: Alias, value: Value, emit: Emit) -> Value:
     return emit(step.op, (value, *step.args), step.kwargs, link.value.dtype, link.value.shape)
 
 
-def _invert(link: Alias, value: Value, emit: Emit) -> Value:
+def _invert(link: Alias[V], value: V, emit: Emit[V]) -> V:
     """The new value of `link`'s parent, once `value` is written through `link`'s view operation."""
     step, parent = link.step, link.parent
     assert step is not None and parent is not None
@@ -183,7 +195,7 @@ def single_step(op: str, args: tuple[Argument, ...], kwargs: tuple[tuple[str, Ar
     return Step(op, args[1:], kwargs)
 
 
-def memory_order(alias: Alias, emit: Emit) -> Alias:
+def memory_order(alias: Alias[V], emit: Emit[V]) -> Alias[V]:
     """A root's elements as they lie in memory: the root itself, or its permutation if it is dense otherwise.
 
     What `as_strided` sees. Raises UnsupportedError if the memory has gaps or repeated elements.

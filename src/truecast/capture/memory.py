@@ -38,7 +38,7 @@ class Entry:
     kind: InputKind
     path: str
     tensor: torch.Tensor | None
-    alias: Alias
+    alias: Alias[Value]
     gradient: torch.Tensor | None = None
     literal: bool = False
 
@@ -57,7 +57,7 @@ class Memory:
     def __init__(
         self,
         fake_mode: torch_seam.FakeTensorMode | None,
-        emit: Emit,
+        emit: Emit[Value],
         identify: Callable[[torch.Tensor], tuple[InputKind, str]],
         name: Callable[[str], str],
         here: Callable[[], Site],
@@ -65,14 +65,16 @@ class Memory:
         self.inputs: list[Entry] = []
         self.twins: dict[int, torch.Tensor] = {}  # of the operation being recorded: id of a real tensor -> its twin
         self._fake_mode, self._emit, self._identify, self._name, self._here = fake_mode, emit, identify, name, here
-        self._known: dict[int, tuple[_Key, Alias, int, torch.Tensor | None]] = {}
-        self._roots: dict[int, list[Alias]] = {}  # storage key -> roots in that memory; several only among inputs
+        self._known: dict[int, tuple[_Key, Alias[Value], int, torch.Tensor | None]] = {}
+        self._roots: dict[
+            int, list[Alias[Value]]
+        ] = {}  # storage key -> roots in that memory; several only among inputs
         self._held: list[int] = []
         self._dtypes: dict[torch.dtype, DType] = {}
 
     # -- questions ---------------------------------------------------------------------------------------------
 
-    def alias_of(self, tensor: torch.Tensor) -> Alias:
+    def alias_of(self, tensor: torch.Tensor) -> Alias[Value]:
         """The tensor's place; one that is not known becomes known."""
         known = self._known.get(id(tensor))
         if known is not None:
@@ -91,7 +93,7 @@ class Memory:
         known = self._known.get(id(tensor))
         return known is not None and known[0]() is tensor
 
-    def living(self) -> list[Alias]:
+    def living(self) -> list[Alias[Value]]:
         """The aliases of the tensors that the program still holds."""
         return [alias for reference, alias, _, _ in list(self._known.values()) if reference() is not None]
 
@@ -169,7 +171,7 @@ class Memory:
         self._root(tensor, alias)
         self.remember(tensor, alias, self.twins.get(id(tensor)))
 
-    def remember(self, tensor: torch.Tensor, alias: Alias, twin: torch.Tensor | None = None) -> None:
+    def remember(self, tensor: torch.Tensor, alias: Alias[Value], twin: torch.Tensor | None = None) -> None:
         """`tensor` is where `alias` says."""
         key = id(tensor)
         reference = _Key(tensor, self._forget)
@@ -203,7 +205,7 @@ class Memory:
         if known is not None and known[0] is reference:  # not if the id is another tensor's by now
             del self._known[reference.key]
 
-    def _root(self, tensor: torch.Tensor, alias: Alias) -> None:
+    def _root(self, tensor: torch.Tensor, alias: Alias[Value]) -> None:
         key, held = torch_seam.hold_storage(tensor)
         self._roots.setdefault(key, []).append(alias)
         self._held.append(held)
@@ -221,7 +223,7 @@ class Memory:
                 help="convert it to a dense tensor before (`.to_dense()`, `.dequantize()`)",
             )
 
-    def _adopt(self, tensor: torch.Tensor) -> Alias:
+    def _adopt(self, tensor: torch.Tensor) -> Alias[Value]:
         self.refuse_other_than_dense(tensor)
         shape, dtype, layout = self.shape(tensor), self.dtype(tensor), _layout(tensor)
         for root in self._roots.get(torch_seam.storage_key(tensor), ()):
@@ -236,7 +238,7 @@ class Memory:
         kind, path = self._identify(tensor)
         return self._new_input(tensor, kind, path)
 
-    def _new_input(self, tensor: torch.Tensor, kind: InputKind, path: str) -> Alias:
+    def _new_input(self, tensor: torch.Tensor, kind: InputKind, path: str) -> Alias[Value]:
         value = Value(self._name(path or kind), self.dtype(tensor), self.shape(tensor))
         alias = Alias(value)
         alias.layout = _layout(tensor)
@@ -247,7 +249,7 @@ class Memory:
         self.remember(tensor, alias, self._twin(tensor))
         return alias
 
-    def _strided(self, root: Alias, tensor: torch.Tensor, dtype: DType, shape: tuple[int, ...]) -> Alias:
+    def _strided(self, root: Alias[Value], tensor: torch.Tensor, dtype: DType, shape: tuple[int, ...]) -> Alias[Value]:
         """A view of known memory that came about without an operation (`parameter.data = flat[3:7]`)."""
         dense = memory_order(root, self._emit)
         offset = tensor.storage_offset() - (root.layout[1] if root.layout else 0)
@@ -264,7 +266,7 @@ class Memory:
             memory = torch.empty(tensor.storage_offset() + max(extent, 0), dtype=tensor.dtype, device=tensor.device)
             return memory.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
 
-    def _twin_in(self, root: Alias, tensor: torch.Tensor) -> torch.Tensor | None:
+    def _twin_in(self, root: Alias[Value], tensor: torch.Tensor) -> torch.Tensor | None:
         """The twin of a tensor that shares memory with a known one: a view of that one's twin."""
         if self._fake_mode is None or isinstance(tensor, torch_seam.FakeTensor):
             return None
@@ -272,7 +274,7 @@ class Memory:
         with torch_seam.without_modes(), self._fake_mode:
             return next(twins).as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
 
-    def refuse_shared(self, tensor: torch.Tensor, alias: Alias) -> None:
+    def refuse_shared(self, tensor: torch.Tensor, alias: Alias[Value]) -> None:
         """Raises CaptureError if a write to `tensor` would be seen through two inputs."""
         roots = self._roots.get(torch_seam.storage_key(tensor), ())
         if len(roots) < 2:

@@ -17,12 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    FakeTensor,
-    FakeTensorMode,
-)
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from truecast.sites import user_frame
@@ -441,11 +436,10 @@ def _names_in(code: Any) -> set[str]:
     return {*code.co_names, *code.co_varnames}.union(*nested)
 
 
-# What fake kernels raise where shapes or values depend on contents.
-DATA_DEPENDENT: tuple[type[Exception], ...] = (DynamicOutputShapeException, DataDependentOutputException)
-
 # Rebuilds a tensor from CPU contents on a device: (tensor, dtype, device, requires_grad); plain PyTorch has it.
 rebuild_from_cpu: Callable[..., Any] = torch._utils._rebuild_device_tensor_from_cpu_tensor
+# Makes a parameter of a tensor: (tensor, requires_grad, backward hooks).
+rebuild_parameter: Callable[..., Any] = torch._utils._rebuild_parameter
 
 
 def composite_explicit(func: Any) -> Callable[..., Any] | None:

@@ -13,7 +13,7 @@ from truecast.capture.aliasing import Emit
 from truecast.graph import Argument, Value
 
 
-def copied(emit: Emit, target: Value, args: tuple[Argument, ...]) -> Value:
+def copied(emit: Emit[Value], target: Value, args: tuple[Argument, ...]) -> Value:
     """copy_: the source, converted and broadcast; the source itself where neither is needed."""
     source = args[1]
     if source.dtype is not target.dtype:
@@ -23,7 +23,7 @@ def copied(emit: Emit, target: Value, args: tuple[Argument, ...]) -> Value:
     return emit("aten.expand.default", (source, target.shape), (), target.dtype, target.shape)
 
 
-def filled(emit: Emit, target: Value, args: tuple[Argument, ...]) -> Value:
+def filled(emit: Emit[Value], target: Value, args: tuple[Argument, ...]) -> Value:
     """fill_: a number, or the 0-dim tensor."""
     if isinstance(args[1], Value):
         return copied(emit, target, args)
@@ -31,14 +31,14 @@ def filled(emit: Emit, target: Value, args: tuple[Argument, ...]) -> Value:
     return emit("aten.full.default", (target.shape, args[1]), dtype, target.dtype, target.shape)
 
 
-def zeroed(emit: Emit, target: Value, args: tuple[Argument, ...]) -> Value:
+def zeroed(emit: Emit[Value], target: Value, args: tuple[Argument, ...]) -> Value:
     """zero_"""
     category = target.dtype.category
     zero = False if category == "bool" else 0 if category == "integral" else 0.0
     return filled(emit, target, (target, zero))
 
 
-DIRECT: dict[str, Callable[[Emit, Value, tuple[Argument, ...]], Value]] = {
+DIRECT: dict[str, Callable[[Emit[Value], Value, tuple[Argument, ...]], Value]] = {
     "aten.copy_": copied,
     "aten.fill_": filled,
     "aten.zero_": zeroed,

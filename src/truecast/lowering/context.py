@@ -40,7 +40,7 @@ class Context:
 
     @property
     def key(self) -> Array:
-        assert self._key is not None, f"{self.node.op} draws random bits, but emit.draws_random_bits denies it"
+        assert self._key is not None, f"{self.node.op} draws random bits, but ops.operands.draws_random_bits denies it"
         return self._key
 
     @property

@@ -24,7 +24,7 @@ from truecast.lowering.registry import rule_for
 from truecast.numerics.plan import Decision, Plan
 from truecast.numerics.regions import exits
 from truecast.ops.agreement import with_casts
-from truecast.ops.operands import bound, numeric_names, promoted_dtype
+from truecast.ops.operands import bound, draws_random_bits, numeric_names, promoted_dtype
 
 # Schema arguments that say where or how a tensor is stored, or which dtype it gets: the engine's affair, not a rule's.
 _NOT_FOR_RULES = frozenset(("dtype", "layout", "device", "pin_memory", "memory_format", "generator", "non_blocking"))
@@ -33,15 +33,6 @@ _NOT_FOR_RULES = frozenset(("dtype", "layout", "device", "pin_memory", "memory_f
 def scope(node: Node) -> str:
     """The name of a node's instructions in StableHLO and HLO: value name, then overload."""
     return f"{node.name}.{node.op}"
-
-
-def draws_random_bits(node: Node) -> bool:
-    """Whether a node consumes randomness: kind "random", or a dropout probability that is not zero."""
-    op = ops.lookup(node.op)
-    if op is not None and op.kind == "random":
-        return True
-    arguments = bound(node)
-    return any(arguments.get(name) not in (None, 0, 0.0) for name in ("dropout_p", "dropout"))
 
 
 def needs_seed(graph: Graph) -> bool:
@@ -55,7 +46,8 @@ def function_of(plan: Plan) -> Callable[..., tuple[Array, ...]]:
     If `needs_seed(plan.graph)`, the function takes one more argument after the inputs: uint32[2], the seed of
     this call (law N8). Whoever runs the program draws both words anew at each call, from torch's default CPU
     generator, so that torch.manual_seed fixes them. The key of the i-th node that draws is
-    fold_in(threefry key of the seed, i): it depends on the Graph and the seed, not on the Numerics.
+    fold_in(threefry key of the seed, i): it depends on the Graph and the seed, not on the Numerics. A seed of
+    uint32[n, 2] has a row for each of the n nodes that draw, which is that node's key.
     """
     graph = plan.graph
     _refuse_complex32(graph)
@@ -91,7 +83,7 @@ def _refuse_complex32(graph: Graph) -> None:
 
 class _Engine:
     def __init__(self, plan: Plan, seed: Array | None) -> None:
-        self.key = None if seed is None else jax.random.wrap_key_data(seed, impl="threefry2x32")
+        self.seed = seed
         self.draws = 0  # nodes that drew random bits so far
         self.storage: dict[DType, DType] = {dtypes.of(a): dtypes.of(b) for a, b in plan.numerics.storage}
         self.rounded: dict[str, Array] = {}
@@ -128,10 +120,12 @@ class _Engine:
         self._bind(node, decision, context, results if isinstance(results, Sequence) else (results,))
 
     def _next_key(self, node: Node) -> Array | None:
-        if self.key is None or not draws_random_bits(node):
+        if self.seed is None or not draws_random_bits(node):
             return None
         self.draws += 1
-        return jax.random.fold_in(self.key, self.draws)
+        if self.seed.ndim == 2:
+            return _key(self.seed[self.draws - 1])
+        return jax.random.fold_in(_key(self.seed), self.draws)
 
     def _argument(self, argument: Any, target: DType | None, region: int, cast: DType | None) -> Any:
         if isinstance(argument, Value):
@@ -164,6 +158,10 @@ class _Engine:
             array = _round(array, held, decision, node.op.split(".")[1] in _ENDS_IN_A_PRODUCT)
             arithmetic = decision.compute is not None or decision.accumulate is not None
             self.rounded[value.name] = _flush(array) if self.flush and arithmetic else array
+
+
+def _key(words: Array) -> Array:
+    return jax.random.wrap_key_data(words, impl="threefry2x32")
 
 
 # Operations whose last step is a multiplication.

@@ -36,10 +36,10 @@ def rules_digest() -> str:
     return digest.hexdigest()
 
 
-def fingerprint(plan: Plan, target: str) -> str:
-    """64 hexadecimal digits."""
+def fingerprint(plan: Plan, target: str, seed_per_draw: bool = False) -> str:
+    """64 hexadecimal digits. seed_per_draw: as in lowering.program.Program."""
     digest = hashlib.blake2b(digest_size=32)
-    for line in _lines(plan, target):
+    for line in (*_lines(plan, target), *(["seed per draw"] if seed_per_draw else [])):
         digest.update(line.encode())
         digest.update(b"\n")
     return digest.hexdigest()

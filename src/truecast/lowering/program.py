@@ -23,6 +23,7 @@ from truecast.lowering.calling import Calling
 from truecast.lowering.fingerprint import fingerprint
 from truecast.lowering.instructions import Instruction, instructions
 from truecast.numerics.plan import Plan
+from truecast.ops.operands import draws_random_bits
 
 # The kinds of device a program can be lowered for: jax's platform names, which PJRT plug-ins register.
 TARGETS = ("cpu", "cuda", "tpu", "neuron")
@@ -50,6 +51,7 @@ class Program:
     """A lowered program.
 
     calling: how it is called, and the tensors it owns. saved: None for a program that is lowered here.
+    seed_per_draw: each node that draws has two random words of its own, drawn when the program asked for it.
     """
 
     graph: Graph
@@ -58,6 +60,7 @@ class Program:
     backend: Backend = field(repr=False, compare=False)
     calling: Calling = field(repr=False, compare=False)
     saved: Saved | None = field(default=None, repr=False, compare=False)
+    seed_per_draw: bool = False
 
     def __repr__(self) -> str:
         numerics, count = self.plan.numerics.name, len(self.graph.nodes)
@@ -66,7 +69,7 @@ class Program:
     @functools.cached_property
     def fingerprint(self) -> str:
         """What names this program in caches and files (law N9)."""
-        return fingerprint(self.plan, self.target) if self.saved is None else self.saved.fingerprint
+        return fingerprint(self.plan, self.target, self.seed_per_draw) if self.saved is None else self.saved.fingerprint
 
     @functools.cached_property
     def stablehlo(self) -> str:
@@ -127,7 +130,7 @@ class Program:
 
     @property
     def is_seeded(self) -> bool:
-        """Whether the program takes two random words behind its inputs (law N8)."""
+        """Whether the program takes random words behind its inputs: two, or two for each node that draws (law N8)."""
         return emit.needs_seed(self.graph)
 
     def lower(self, donate: tuple[str, ...] = (), device: jax.Device | None = None) -> jax.stages.Lowered:
@@ -156,7 +159,8 @@ class Program:
         sharding = None if device is None else jax.sharding.SingleDeviceSharding(device)
         arguments = [(entry.value.shape, self.held(entry.value)) for entry in self.graph.inputs]
         if self.is_seeded:
-            arguments.append(((2,), dtypes.uint32))
+            draws = sum(map(draws_random_bits, self.graph.nodes))
+            arguments.append(((draws, 2) if self.seed_per_draw else (2,), dtypes.uint32))
         return tuple(
             jax.ShapeDtypeStruct(shape, dtypes.numpy_dtype(dtype), sharding=sharding) for shape, dtype in arguments
         )

@@ -8,6 +8,7 @@ from typing import Any
 from truecast import dtypes
 from truecast.dtypes import DType, OperandForm
 from truecast.graph import Node, Value
+from truecast.ops import lookup
 from truecast.ops.schema import bind, schema
 from truecast.ops.table import RETURN_DTYPES, Op
 
@@ -136,3 +137,12 @@ def _literal(arguments: Mapping[str, Any], default: DType) -> DType:
     found = dtypes.result_type([(dtypes.of(type(n)), "scalar") for n in numbers], default)
     is_range = "end" in arguments
     return dtypes.int64 if is_range and not found.is_inexact else found
+
+
+def draws_random_bits(node: Node) -> bool:
+    """Whether a node consumes randomness: kind "random", or a dropout probability that is not zero."""
+    op = lookup(node.op)
+    if op is not None and op.kind == "random":
+        return True
+    arguments = bound(node)
+    return any(arguments.get(name) not in (None, 0, 0.0) for name in ("dropout_p", "dropout"))

@@ -18,6 +18,7 @@ from truecast.lowering.calling import of_graph
 from truecast.lowering.program import Program
 from truecast.numerics.plan import resolve
 from truecast.numerics.scope import policy
+from truecast.runtime import pjrt_seam
 from truecast.runtime.backend import runtime
 from truecast.runtime.client import Client, client
 from truecast.runtime.transfer import Transfers, to_device, to_torch
@@ -25,11 +26,12 @@ from truecast.runtime.transfer import Transfers, to_device, to_torch
 
 @dataclass(frozen=True)
 class Prepared:
-    """execute: arrays to arrays. scalar_dtypes: of the inputs that are Python numbers. seeded: it draws random bits."""
+    """execute: arrays to arrays. scalar_dtypes: of the inputs that are Python numbers. origin: "compiled", "disk" or
+    "memory"."""
 
     execute: Any
     scalar_dtypes: tuple[torch.dtype, ...]
-    seeded: bool
+    origin: str
 
 
 class DeviceExecutor:
@@ -44,27 +46,34 @@ class DeviceExecutor:
     def policy(self) -> Hashable:
         return policy()
 
+    def on_mismatch(self) -> str:
+        return policy().on_mismatch
+
     def prepare(self, graph: Graph, donate: tuple[str, ...]) -> Prepared:
         """The graph compiled under the policy in force."""
-        program = Program(graph, resolve(graph, policy()), self.target, runtime(), of_graph(graph))
-        executable = runtime().executables.get(program, donate)
+        try:
+            executable = runtime().executables.get(self._program(graph), donate)
+        except pjrt_seam.RuntimeFault as fault:
+            raise _translated(fault) from fault
         scalars = tuple(dtypes.torch_dtype(entry.value.dtype) for entry in graph.inputs if entry.kind == "scalar")
-        return Prepared(executable.loaded.execute, scalars, program.is_seeded)
+        return Prepared(executable.loaded.execute, scalars, executable.origin)
 
-    def run(self, prepared: Prepared, buffers: list[Any], scalars: list[Any]) -> list[Any]:
+    def run(self, prepared: Prepared, buffers: list[Any], scalars: list[Any], words: list[list[int]]) -> list[Any]:
         """Starts the program; it may return before the results are there."""
         arrays = list(buffers)
         for number, dtype in zip(scalars, prepared.scalar_dtypes, strict=True):
-            arrays.append(self.upload(torch.full((), number, dtype=dtype)))
-        if prepared.seeded:
-            words = torch.empty(2, dtype=torch.int64).random_(0, 1 << 32).to(torch.uint32)
-            arrays.append(self.upload(words))
-        return list(prepared.execute(arrays))
+            arrays.append(self._small(torch.full((), number, dtype=dtype, device="cpu")))
+        if words:
+            arrays.append(self._small(torch.tensor(words, dtype=torch.int64, device="cpu").to(torch.uint32)))
+        try:
+            return list(prepared.execute(arrays))
+        except (pjrt_seam.RuntimeFault, ValueError) as fault:
+            raise _translated(fault) from fault
 
     def supports(self, graph: Graph) -> bool:
         """Whether every node of the graph can be lowered, in the form that it has there."""
         try:
-            Program(graph, resolve(graph, policy()), self.target, runtime(), of_graph(graph)).lower()
+            self._program(graph).lower()
         except UnsupportedError:
             return False
         return True
@@ -77,5 +86,25 @@ class DeviceExecutor:
 
     def download(self, buffer: Any, dtype: torch.dtype) -> torch.Tensor:
         """A CPU tensor with the buffer's contents, which is nobody else's; waits for them."""
-        buffer.block_until_ready()
+        self.wait(buffer)
         return to_torch(buffer, dtypes.of(dtype), self.client, self.transfers).clone()
+
+    def wait(self, buffer: Any) -> None:
+        try:
+            buffer.block_until_ready()
+        except pjrt_seam.RuntimeFault as fault:
+            raise _translated(fault) from fault
+
+    def _program(self, graph: Graph) -> Program:
+        return Program(graph, resolve(graph, policy()), self.target, runtime(), of_graph(graph), seed_per_draw=True)
+
+    def _small(self, tensor: torch.Tensor) -> Any:
+        return to_device(tensor, dtypes.of(tensor.dtype), self.client, self.transfers)
+
+
+def _translated(fault: Exception) -> Exception:
+    """PJRT's error as PyTorch's: out of memory is torch.OutOfMemoryError, the rest RuntimeError."""
+    text = str(fault)
+    if "RESOURCE_EXHAUSTED" in text or "Out of memory" in text:
+        return torch.OutOfMemoryError(f"pjrt out of memory: {text}")
+    return RuntimeError(f"pjrt: {text}")

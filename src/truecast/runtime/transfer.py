@@ -99,6 +99,6 @@ def _why_not_shared(tensor: torch.Tensor, held: DType) -> str:
 
 def _dense(tensor: torch.Tensor, held: DType) -> torch.Tensor:
     """A fresh dense copy, which torch's allocator aligns to 64 bytes."""
-    copy = torch.empty(tensor.shape, dtype=dtypes.torch_dtype(held))
+    copy = torch.empty(tensor.shape, dtype=dtypes.torch_dtype(held), device="cpu")
     with torch.no_grad():
         return copy.copy_(tensor)

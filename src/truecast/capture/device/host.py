@@ -9,21 +9,14 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from truecast import dtypes, settings
+from truecast import settings
 from truecast.capture import aliasing, torch_seam
-from truecast.capture.device.dispatch import cast, emit, lazy_of, op_name
+from truecast.capture.device.dispatch import emit, lazy_of, op_name
 from truecast.capture.device.state import state
 from truecast.capture.device.tape import Tape
 from truecast.capture.device.tensor import PjrtTensor
-from truecast.capture.device.values import Lazy, Meta, Record, Spec
-from truecast.capture.functional import is_view
-from truecast.capture.position import Position
+from truecast.capture.device.values import Lazy, Meta
 from truecast.errors import UnsupportedError
-
-# Operations whose results have shapes that depend on values: they synchronise, as on every device.
-_DATA_DEPENDENT_QUERIES = frozenset(
-    ("aten.nonzero", "aten.masked_select", "aten.equal", "aten.is_nonzero", "aten.item")
-)
 
 
 class Host:
@@ -35,42 +28,47 @@ class Host:
     def upload(self, tensor: torch.Tensor) -> PjrtTensor:
         """The CPU tensor's contents on the device, copied: later writes to the tensor don't reach them."""
         self._refuse_fork()
-        tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
+        if tensor.layout is not torch.strided:
+            raise UnsupportedError(
+                f"a {tensor.layout} tensor can't go to the pjrt device",
+                why="XLA has dense arrays only",
+                help="convert it with .to_dense()",
+            )
+        with torch_seam.without_modes():
+            dense = tensor.detach().resolve_conj().resolve_neg()
+            strides = tuple(dense.stride() if dense.is_contiguous() else torch.empty_like(dense).stride())
+            dense = dense.contiguous()
+            buffer = self.tape.executor.upload(dense)
         self.tape.counters.uploads += 1
-        self.tape.counters.bytes_up += tensor.nbytes
-        buffer = self.tape.executor.upload(tensor)
-        meta = Meta.of(tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()))
-        return PjrtTensor.make(meta, self.tape.root(Lazy(meta.dtype, meta.shape, None, 0, buffer)))
+        self.tape.counters.bytes_up += dense.nbytes
+        meta = Meta.of(tensor.dtype, tuple(tensor.shape), strides)
+        lazy = Lazy(Meta.dense(meta.dtype, meta.shape), None, 0, buffer)
+        return PjrtTensor.make(meta, self.tape.root(lazy, meta.layout))
 
     def download(self, tensor: PjrtTensor) -> torch.Tensor:
         """The contents as a CPU tensor of its own; runs what is pending."""
         self._refuse_fork()
-        with self.tape.lock:
-            lazy = lazy_of(tensor)
-            if lazy.buffer is None:
-                kept = self.tape.root(lazy)
-                self.tape.run()
-                del kept
-            assert lazy.buffer is not None
-            found = self.tape.executor.download(lazy.buffer, tensor._meta.dtype)
+        meta = tensor._meta
+        with self.tape.lock, torch_seam.without_modes():
+            buffer = self.tape.keep(lazy_of(tensor))
+            found = self.tape.executor.download(buffer, meta.dtype)
+            if meta.layout is not None and not meta.shares_elements:
+                like = torch.empty_strided(meta.shape, meta.strides, dtype=meta.dtype, device="meta")
+                strides = torch.empty_like(like).stride()
+                if strides != found.stride():
+                    dense = found
+                    found = torch.empty_strided(meta.shape, strides, dtype=meta.dtype, device="cpu").copy_(dense)
         self.tape.counters.downloads += 1
         self.tape.counters.bytes_down += found.nbytes
         return found
 
-    def supports(self, spec: Spec, metas: list[Meta], numbers: tuple[Any, ...]) -> bool:
-        """Whether the lowering covers this form of the operation; if not, the CPU runs it."""
-        from truecast.capture.device.tape import build_graph
+    def on_cpu(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], counted: bool) -> Any:
+        """Runs one operation on the CPU: operands down, results up, written arguments written back.
 
-        operands = tuple(Lazy(m.dtype, m.shape, None) for m in metas)
-        record = Record(spec, operands, numbers, Position(None, 0, "", "forward"))
-        kept = [lazy for lazy in record.outputs if lazy is not None]
-        graph = build_graph([record], list(operands), kept, frozenset())
-        return self.tape.executor.supports(graph)
-
-    def on_cpu(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Runs one operation on the CPU: operands down, results up, written arguments written back."""
-        op = op_name(func)
-        self._note_fallback(op)
+        counted: it is there for want of a lowering, and counts as a fallback.
+        """
+        if counted:
+            self._note_fallback(op_name(func))
         pairs: list[tuple[PjrtTensor, torch.Tensor]] = []
 
         def down(leaf: Any) -> Any:
@@ -81,10 +79,10 @@ class Host:
             return torch.device("cpu") if isinstance(leaf, torch.device) else leaf
 
         cpu_args, cpu_kwargs = pytree.tree_map(down, (args, kwargs))
-        before = [(tensor, copy, copy._version) for tensor, copy in pairs]
+        versions = [copy._version for _, copy in pairs]
         with torch_seam.without_modes():
             result = func(*cpu_args, **cpu_kwargs)
-        for tensor, copy, version in before:
+        for (tensor, copy), version in zip(pairs, versions, strict=True):
             if copy._version != version:
                 self._write(tensor, copy)
         same = {id(copy): tensor for tensor, copy in pairs}
@@ -98,17 +96,18 @@ class Host:
         return pytree.tree_map(up, result)
 
     def _write(self, tensor: PjrtTensor, contents: torch.Tensor) -> None:
-        value = lazy_of(self.upload(contents))
-        assert value.shape == tensor._meta.shape, "an operation on the CPU resized an argument"
-        aliasing.write(tensor._alias, value, emit)
+        made = self.upload(contents)
+        if made._meta.shape != tensor._meta.shape:
+            tensor.become(made)
+        else:
+            aliasing.write(tensor._alias, lazy_of(made), emit)
 
     def _note_fallback(self, op: str) -> None:
-        if op.rpartition(".")[0] in _DATA_DEPENDENT_QUERIES:
-            return
+        site = state.tracker.here().site()
         if settings.fallback() == "error":
             raise UnsupportedError(
                 f"{op} has no lowering for this form, and TRUECAST_FALLBACK=error forbids the CPU",
-                where=state.tracker.here().site(),
+                where=str(site),
                 why="truecast lowers what its table covers",
                 help="unset TRUECAST_FALLBACK to let the CPU run it, or write it with covered operations",
             )
@@ -116,14 +115,14 @@ class Host:
         counts[op] = counts.get(op, 0) + 1
         if op not in self._warned:
             self._warned.add(op)
-            site = state.tracker.here().site()
             warnings.warn(f"{op} runs on the CPU: truecast has no lowering for this form ({site})", stacklevel=2)
 
     def _refuse_fork(self) -> None:
         if os.getpid() != self.process:
             raise RuntimeError(
                 "The pjrt device can't be used in a forked child process: the XLA client does not survive a fork. "
-                "Start the process with multiprocessing.set_start_method('spawn'), or keep tensors on the CPU in workers."
+                "Start the process with multiprocessing.set_start_method('spawn'), or keep tensors on the CPU in "
+                "workers."
             )
 
     def text(self, tensor: PjrtTensor) -> str:
@@ -138,13 +137,8 @@ class Host:
         return f"Parameter containing:\n{shown}" if isinstance(tensor, torch.nn.Parameter) else shown
 
     def reduced(self, tensor: PjrtTensor) -> Any:
-        """A pickle that plain PyTorch reads: the contents, to be put on the device again (or wherever map_location says)."""
+        """A pickle that plain PyTorch reads: contents, to be put on the device again, or where map_location says."""
+        if isinstance(tensor, torch.nn.Parameter):
+            return torch_seam.rebuild_parameter, (tensor.detach(), tensor.requires_grad, {})
         arguments = (self.download(tensor.detach()), tensor.dtype, str(state.device), tensor.requires_grad)
         return torch_seam.rebuild_from_cpu, arguments
-
-
-def view_is_impossible(op: str) -> bool:
-    return is_view(op)
-
-
-__all__ = ["Host", "cast", "dtypes"]

@@ -1,4 +1,4 @@
-"""Dtypes, shapes and strides of an operation's results, from PyTorch's own fake kernels, remembered by Spec.
+"""Dtypes, shapes and strides of an operation's results, from PyTorch's own fake kernels.
 
 A refused call is made again on real CPU tensors of zeros, so that the user sees the exception that PyTorch
 raises on the CPU, in its words; fake kernels say it in others.
@@ -6,60 +6,52 @@ raises on the CPU, in its words; fake kernels say it in others.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
 from truecast.capture import torch_seam
-from truecast.capture.device.values import Meta, ScalarSlot, Slot, Spec
+from truecast.capture.device.values import Meta, Slot
 
-_FAKE = torch_seam.FakeTensorMode(allow_non_fake_inputs=False)
+_FAKE = torch_seam.new_fake_mode()
 
 
-class DataDependent(Exception):
+class SizedByContents(Exception):
     """The shapes of the results depend on the operands' values: only real execution knows them."""
+
+
+class OnlyOnCpu(Exception):
+    """PyTorch has no shape function for the operation, or a stricter one than the CPU's kernel."""
 
 
 def infer(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], operands: tuple[Meta, ...]) -> list[Meta | None]:
     """The Metas of what `func` returns; `args` and `kwargs` hold Slot(i) where operand i goes.
 
-    Raises DataDependent, or the exception that PyTorch raises on the CPU.
+    Raises SizedByContents, OnlyOnCpu, or the exception that PyTorch raises on the CPU.
     """
+    function = torch_seam.fake_rule(func) or func
     try:
-        with _FAKE:
+        with torch_seam.without_modes(), torch_seam.quiet_fake_tensors(), _FAKE:
             fakes = [_empty(meta) for meta in operands]
-            result = func(*fill(args, fakes), **fill(kwargs, fakes))
-    except torch_seam.DATA_DEPENDENT as error:
-        raise DataDependent(str(error)) from None
-    except NotImplementedError as error:
-        raise DataDependent(str(error)) from None
-    except Exception:
+            result = function(*_fill(args, fakes), **_fill(kwargs, fakes))
+    except torch_seam.data_dependence() as error:
+        raise SizedByContents(str(error)) from None
+    except (NotImplementedError, *torch_seam.unsupported_by_fake_tensors()) as error:
+        raise OnlyOnCpu(str(error)) from None
+    except Exception as refusal:
         with torch_seam.without_modes():
-            zeros = [
-                torch.zeros(()).to(m.dtype).as_strided(m.shape, (0,) * len(m.shape)).contiguous() for m in operands
-            ]
-            func(*fill(args, zeros), **fill(kwargs, zeros))
-        raise
-    return [Meta.of_tensor(t) if isinstance(t, torch.Tensor) else None for t in _leaves(result)]
+            zeros = [_zeros(meta) for meta in operands]
+            func(*_fill(args, zeros), **_fill(kwargs, zeros))
+        raise OnlyOnCpu(str(refusal)) from None
+    leaves = list(result) if isinstance(result, list | tuple) else [result]
+    if not all(leaf is None or isinstance(leaf, torch.Tensor) for leaf in leaves):
+        raise SizedByContents("the result is no tensor")
+    return [None if leaf is None else Meta.of_tensor(leaf) for leaf in leaves]
 
 
-def fill(nest: Any, tensors: list[Any], scalars: tuple[Any, ...] = ()) -> Any:
-    """`nest` with each Slot replaced by its tensor, each ScalarSlot by its number (or left, without numbers)."""
-
-    def place(leaf: Any) -> Any:
-        if type(leaf) is Slot:
-            return tensors[leaf.index]
-        if type(leaf) is ScalarSlot:
-            return scalars[leaf.index]
-        return leaf
-
-    return pytree.tree_map(place, nest)
-
-
-def _leaves(result: Any) -> list[Any]:
-    return list(result) if isinstance(result, list | tuple) else [result]
+def _fill(nest: Any, tensors: list[torch.Tensor]) -> Any:
+    return pytree.tree_map(lambda leaf: tensors[leaf.index] if type(leaf) is Slot else leaf, nest)
 
 
 def _empty(meta: Meta) -> torch.Tensor:
@@ -69,13 +61,5 @@ def _empty(meta: Meta) -> torch.Tensor:
     return torch.empty(needed, dtype=meta.dtype, device="cpu").as_strided(meta.shape, meta.strides, meta.offset)
 
 
-class Inferred:
-    """Specs by call: (func, its operands' Metas and its literals) -> Spec."""
-
-    def __init__(self) -> None:
-        self.specs: dict[tuple[Any, ...], Spec] = {}
-
-    def miss(self, key: tuple[Any, ...], make: Callable[[], Spec]) -> Spec:
-        spec = make()
-        self.specs[key] = spec
-        return spec
+def _zeros(meta: Meta) -> torch.Tensor:
+    return torch.zeros(meta.shape, dtype=meta.dtype, device="cpu")

@@ -10,14 +10,16 @@ from typing import Any
 
 import torch
 
+from truecast import settings
 from truecast.capture import torch_seam
-from truecast.capture.device import dispatch
+from truecast.capture.device import handlers
+from truecast.capture.device.dispatch import emit_spec, fresh
 from truecast.capture.device.host import Host
+from truecast.capture.device.positions import DeviceTracker
 from truecast.capture.device.state import state
 from truecast.capture.device.tape import Executor, Tape
 from truecast.capture.device.tensor import PjrtTensor
-from truecast.capture.device.values import Meta, Spec
-from truecast.capture.position import Tracker
+from truecast.capture.device.values import Meta, Spec, dense_strides
 from truecast.ops.schema import overload
 
 NAME = "pjrt"
@@ -43,6 +45,7 @@ class DeviceModule:
 
     def synchronize(self, device: Any = None) -> None:
         state.tape.run()
+        state.tape.wait()
 
     def manual_seed(self, seed: int) -> None:
         torch.random.default_generator.manual_seed(seed)
@@ -68,12 +71,14 @@ def register(executor: Executor) -> torch.device:
     torch_seam.register_backend(NAME, DeviceModule())
     state.device = torch.device(NAME, 0)
     state.tape = Tape(executor)
-    state.tracker = Tracker()
+    state.tape.eager = settings.eager()
+    state.tracker = DeviceTracker()
     state.tracker.__enter__()
-    state.dispatch = dispatch.dispatch
-    state.host = state.reader = Host(state.tape)
+    state.dispatch = handlers.dispatch
+    state.host = Host(state.tape)
     factories = {name: _factory(f"aten.{name}" if "." in name else f"aten.{name}.default") for name in _FACTORIES}
     torch_seam.register_factories({"empty.memory_format": _empty, "empty_strided": _empty_strided, **factories})
+    state.registered = True
     return state.device
 
 
@@ -96,18 +101,27 @@ _FACTORIES = [
 
 
 def _factory(op: str) -> Callable[..., Any]:
+    handle = handlers.functional(overload(op))
     func = overload(op)
 
     def make(*args: Any, dtype: torch.dtype | None = None, **placement: Any) -> Any:
-        recorded = dispatch.call(func, args, {"dtype": dtype} if dtype is not None else {})
-        return state.host.on_cpu(func, args, {"dtype": dtype}) if recorded is None else dispatch.wrap(*recorded, func)
+        given = {"dtype": dtype} if dtype is not None else {}
+        if placement.get("generator") is not None:
+            given["generator"] = placement["generator"]
+        with state.tape.lock:
+            return handle(func, args, given)
 
     return make
 
 
-def _empty(size: Any, dtype: torch.dtype | None = None, **placement: Any) -> PjrtTensor:
+def _empty(
+    size: Any, dtype: torch.dtype | None = None, memory_format: torch.memory_format | None = None, **placement: Any
+) -> PjrtTensor:
     shape = tuple(size)
-    return _filled(shape, dispatch.dense_strides(shape), dtype)
+    strides = dense_strides(shape)
+    if memory_format not in (None, torch.contiguous_format, torch.preserve_format):
+        strides = torch.empty(shape, device="meta", memory_format=memory_format).stride()
+    return _filled(shape, strides, dtype)
 
 
 def _empty_strided(size: Any, stride: Any, dtype: torch.dtype | None = None, **placement: Any) -> PjrtTensor:
@@ -119,10 +133,9 @@ def _filled(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype
     meta = Meta.of(dtype or torch.get_default_dtype(), shape, strides)
     spec = _empties.get(meta)
     if spec is None:
-        spec = _empties[meta] = Spec("aten.full.default", (shape, 0), (("dtype", meta.dtype),), (meta,), ())
-    made = dispatch.wrap(spec, dispatch._record(spec, (), ()), torch.ops.aten.full.default)
-    assert isinstance(made, PjrtTensor)
-    return made
+        spec = _empties[meta] = Spec("aten.full.default", (shape, 0), (("dtype", meta.dtype),), (), (meta,))
+    with state.tape.lock:
+        return fresh(meta, emit_spec(spec, ()))
 
 
 _empties: dict[Meta, Spec] = {}

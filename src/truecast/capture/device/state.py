@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 if TYPE_CHECKING:
+    from truecast.capture.device.host import Host
+    from truecast.capture.device.positions import DeviceTracker
     from truecast.capture.device.tape import Tape
-    from truecast.capture.position import Tracker
 
 
 class State:
+    registered = False
     device: torch.device
     tape: Tape
-    tracker: Tracker
+    tracker: DeviceTracker
     dispatch: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
-    reader: Any
-    host: Any
+    host: Host
 
 
 state = State()

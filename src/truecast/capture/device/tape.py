@@ -4,22 +4,27 @@ A run keeps the values that some live tensor's memory holds, and computes only w
 sequence of Specs and how they are wired; a Python number is not part of it. The first program of a key has the
 numbers baked in; a number that has another value later becomes an input of the next one, so that a learning
 rate costs one more compile, once (law N6).
+
+If a program can't be compiled or run, its operations run one by one: those that fail leave their error where
+their values would be, for whoever reads them, and all others give their values.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
 
 import torch
 
-from truecast import dtypes
 from truecast.capture.aliasing import Alias
-from truecast.capture.device.values import Lazy, Record, ScalarSlot, Slot
-from truecast.graph import Graph, Input, Node, Output, Token, Value
+from truecast.capture.device import recompiles
+from truecast.capture.device.lowered_graph import build_graph
+from truecast.capture.device.values import Failure, Layout, Lazy, Record
+from truecast.graph import Graph
 
 _LARGEST = 16_384  # pending operations; more are run, so that a loop that never looks at a value stays bounded
 
@@ -30,11 +35,15 @@ class Executor(Protocol):
     def prepare(self, graph: Graph, donate: tuple[str, ...]) -> Any:
         """An executable for `graph` under the numerics in force; inputs named in `donate` give up their buffers."""
 
-    def run(self, executable: Any, buffers: list[Any], scalars: list[Any]) -> list[Any]:
-        """The output buffers; `scalars` are the values of the inputs of kind "scalar", which come last."""
+    def run(self, executable: Any, buffers: list[Any], scalars: list[Any], words: list[list[int]]) -> list[Any]:
+        """The output buffers. scalars: the values of the inputs of kind "scalar", which come last. words: two random
+        ones for each node that draws, in order."""
 
     def policy(self) -> Hashable:
         """What a program's key holds besides its operations: the numerics in force."""
+
+    def on_mismatch(self) -> str:
+        """What the numerics in force say about operands whose dtypes must agree and don't: "error" or "cast"."""
 
     def supports(self, graph: Graph) -> bool:
         """Whether every node of `graph` can be lowered."""
@@ -45,34 +54,46 @@ class Executor(Protocol):
     def download(self, buffer: Any, dtype: torch.dtype) -> torch.Tensor:
         """A CPU tensor with a copy of a buffer's contents."""
 
+    def wait(self, buffer: Any) -> None:
+        """Returns when the buffer has its contents."""
 
-class Root(Alias):
+
+class Root(Alias[Lazy]):
     """The memory behind a tensor and its views; weakly known to the tape, which asks what it still has to keep."""
 
     __slots__ = ("__weakref__",)
 
-    def __init__(self, value: Any, layout: tuple[tuple[int, ...], int] | None) -> None:
+    def __init__(self, value: Lazy, layout: Layout | None) -> None:
         self.value = value
-        self.parent = self.step = None
+        self.parent = self.step = self._root = None
         self.version = 0
         self.layout = layout
-
-    root = property(lambda self: self)  # type: ignore[assignment]  # a root that referred to itself would outlive its tensors
 
 
 @dataclass
 class Counters:
-    """What the device has done: tc.metrics() shows it."""
+    """What the device has done. bytes are those of tensors that crossed between it and the CPU."""
 
     operations: int = 0
     runs: int = 0
     programs: int = 0
+    compiles: int = 0
     program_hits: int = 0
+    disk_hits: int = 0
     uploads: int = 0
     downloads: int = 0
     bytes_up: int = 0
     bytes_down: int = 0
     fallbacks: dict[str, int] = field(default_factory=dict)
+
+    def copy(self) -> Counters:
+        """What they are now."""
+        return replace(self, fallbacks=dict(self.fallbacks))
+
+    def __str__(self) -> str:
+        rows = [(f.name, getattr(self, f.name)) for f in fields(self) if f.name != "fallbacks"]
+        rows += [(f"fallback {op}", count) for op, count in sorted(self.fallbacks.items())]
+        return "\n".join(f"{name.replace('_', ' '):<32}{value:>12}" for name, value in rows)
 
 
 @dataclass
@@ -82,6 +103,7 @@ class _Variant:
     baked: list[Any]
     lifted: frozenset[int]
     executable: Any
+    order: list[int]
 
 
 class Tape:
@@ -90,43 +112,71 @@ class Tape:
         self.counters = Counters()
         self.lock = threading.RLock()
         self.eager = False  # debug: run each operation at once
-        self.history: list[str] = []  # why each program was made, newest last
+        self.log = recompiles.Log()
         self._records: list[Record] = []
         self._roots: list[weakref.ref[Root]] = []
         self._programs: dict[Hashable, list[_Variant]] = {}
 
-    def root(self, value: Lazy, layout: tuple[tuple[int, ...], int] | None = None) -> Root:
+    def root(self, value: Lazy, layout: Layout | None = None) -> Root:
         """New memory that holds `value`."""
         root = Root(value, layout)
         self._roots.append(weakref.ref(root))
         return root
 
     def append(self, record: Record) -> None:
-        self._records.append(record)
-        if self.eager or len(self._records) >= _LARGEST:
-            self._pending_root_of(record)
+        records = self._records
+        records.append(record)
+        if self.eager or len(records) >= _LARGEST:
+            # No tensor holds the record's own results yet.
+            kept = [self.root(lazy) for lazy in record.outputs if lazy is not None]
+            self.run()
+            del kept
 
-    def _pending_root_of(self, record: Record) -> None:
-        """Runs everything, `record`'s own results included, though no tensor holds them yet."""
-        kept = [self.root(lazy) for lazy in record.outputs if lazy is not None]
-        self.run()
-        del kept
-
-    def run(self) -> None:
-        """Computes what live tensors hold. Pending operations that nothing needs are dropped."""
+    def run(self) -> list[Failure]:
+        """Computes what live tensors hold, and returns what failed. Operations that nothing needs are dropped."""
         with self.lock:
-            self._run()
+            return self._run()
 
-    def _run(self) -> None:
+    def keep(self, lazy: Lazy) -> Any:
+        """The buffer of a value that a tensor holds; runs what is pending. Raises what its computation raised."""
+        with self.lock:
+            if lazy.buffer is None:
+                kept = self.root(lazy)
+                self._run()
+                del kept
+            found = lazy.buffer
+        if type(found) is Failure:
+            raise found.error
+        if found is None:
+            raise RuntimeError("this tensor's contents were lost when the run that was to compute them was interrupted")
+        return found
+
+    def wait(self) -> None:
+        """Returns when every value that has been started is there."""
+        with self.lock:
+            buffers = [root.value.buffer for ref in self._roots if (root := ref()) is not None]
+        for buffer in buffers:
+            if buffer is not None and type(buffer) is not Failure:
+                self.executor.wait(buffer)
+
+    def _run(self) -> list[Failure]:
         records, self._records = self._records, []
         roots = [root for ref in self._roots if (root := ref()) is not None]
         self._roots = [weakref.ref(root) for root in roots]
         if not records:
-            return
+            return []
+        self.counters.operations += len(records)
         kept = list({id(r.value): r.value for r in roots if r.value.record is not None}.values())
         try:
-            if kept:
-                self._compute(_live(records, kept), kept, {id(r.value) for r in roots})
+            if not kept:
+                return []
+            live = _live(records, kept)
+            held = {id(r.value) for r in roots}
+            try:
+                self._compute(live, kept, held)
+                return []
+            except Exception as error:
+                return self._one_by_one(live, error)
         finally:
             for record in records:
                 for lazy in record.outputs:
@@ -134,24 +184,54 @@ class Tape:
                         lazy.record, lazy.number, lazy.lost = None, -1, lazy.buffer is None
                 record.outputs = record.operands = ()
 
+    def _one_by_one(self, records: list[Record], error: Exception) -> list[Failure]:
+        """Runs each record by itself. Errors are kept where the values would be; `error` is the one of all together."""
+        failures: list[Failure] = []
+        for record in records:
+            outputs = [lazy for lazy in record.outputs if lazy is not None]
+            wrong = next((o.buffer for o in record.operands if type(o.buffer) is Failure), None)
+            if wrong is None:
+                for operand in record.operands:
+                    operand.record = None
+                try:
+                    if len(records) == 1:
+                        raise error
+                    self._compute([record], outputs, {id(o) for o in record.operands})
+                    continue
+                except Exception as own:
+                    own.add_note(f"in {record.spec.op} at {record.position.site()}")
+                    wrong = Failure(own)
+                    failures.append(wrong)
+            for lazy in outputs:
+                lazy.buffer = wrong
+        return failures
+
     def _compute(self, records: list[Record], kept: list[Lazy], held: set[int]) -> None:
         key, inputs = _number(records, kept)
-        scalars = [number for record in records for number in record.scalars]
-        donated = tuple(i for i, lazy in enumerate(inputs) if id(lazy) not in held)
-        variant = self._variant((self.executor.policy(), donated, tuple(key)), records, inputs, kept, scalars, donated)
-        buffers = [lazy.buffer for lazy in inputs]
+        donated: tuple[int, ...] = ()
+        try:
+            for lazy in inputs:
+                if type(lazy.buffer) is Failure:
+                    raise lazy.buffer.error
+            scalars = [number for record in records for number in record.scalars]
+            words = [record.words for record in records if record.words is not None]
+            donated = tuple(i for i, lazy in enumerate(inputs) if id(lazy) not in held)
+            known = (self.executor.policy(), donated, tuple(key))
+            variant = self._variant(known, records, inputs, kept, scalars, donated)
+            buffers = [lazy.buffer for lazy in inputs]
+            results = self.executor.run(variant.executable, buffers, [scalars[i] for i in variant.order], words)
+        finally:
+            for lazy in inputs:
+                lazy.number = -1
         for index in donated:
             inputs[index].buffer, inputs[index].lost = None, True
-        for lazy in inputs:
-            lazy.number = -1
-        results = self.executor.run(variant.executable, buffers, [scalars[i] for i in sorted(variant.lifted)])
         for lazy, buffer in zip(kept, results, strict=True):
             lazy.buffer = buffer
         self.counters.runs += 1
 
     def _variant(
         self,
-        key: Hashable,
+        key: tuple[Hashable, tuple[int, ...], tuple[int, ...]],
         records: list[Record],
         inputs: list[Lazy],
         kept: list[Lazy],
@@ -160,24 +240,28 @@ class Tape:
     ) -> _Variant:
         variants = self._programs.setdefault(key, [])
         for variant in reversed(variants):
+            lifted = variant.lifted
             if all(
-                i in variant.lifted or _same(a, b) for i, (a, b) in enumerate(zip(variant.baked, scalars, strict=True))
+                a is b or i in lifted or _same(a, b)
+                for i, (a, b) in enumerate(zip(variant.baked, scalars, strict=True))
             ):
                 self.counters.program_hits += 1
                 return variant
-        lifted: frozenset[int] = frozenset()
+        lifted = frozenset()
         if variants:
             last = variants[-1]
             changed = frozenset(i for i, (a, b) in enumerate(zip(last.baked, scalars, strict=True)) if not _same(a, b))
             lifted = last.lifted | changed
-            self.history.append(_number_change(records, last.baked, scalars, changed - last.lifted))
+            self.log.numbers(records, last.baked, scalars, changed - last.lifted)
         else:
-            self.history.append(f"new operations: {len(records)} of them, {len(inputs)} inputs, {len(kept)} results")
+            self.log.program(records, inputs, kept, donated, key[0])
         graph = build_graph(records, inputs, kept, lifted)
-        names = tuple(f"in{i}" for i in donated)
-        variant = _Variant(scalars, lifted, self.executor.prepare(graph, names))
+        executable = self.executor.prepare(graph, _reusable(inputs, kept, donated))
+        variant = _Variant(scalars, lifted, executable, sorted(lifted))
         variants.append(variant)
         self.counters.programs += 1
+        self.counters.compiles += executable.origin == "compiled"
+        self.counters.disk_hits += executable.origin == "disk"
         return variant
 
     def pending_graph(self) -> Graph:
@@ -228,73 +312,22 @@ def _number(records: list[Record], kept: list[Lazy]) -> tuple[list[int], list[La
                 lazy.number = count
                 count += 1
     key.append(-len(inputs))
-    key.extend(lazy.number for lazy in kept)
+    key.extend([lazy.number for lazy in kept])
     return key, inputs
 
 
-def build_graph(records: list[Record], inputs: list[Lazy], kept: list[Lazy], lifted: frozenset[int]) -> Graph:
-    """The Graph of a run: inputs in0.., then lifted numbers k0.., one node a record, one output a kept value."""
-    values: dict[int, Value] = {}
-    entries: list[Input] = []
-    for index, lazy in enumerate(inputs):
-        value = Value(f"in{index}", dtypes.of(lazy.dtype), lazy.shape)
-        values[id(lazy)] = value
-        entries.append(Input(value))
-    nodes: list[Node] = []
-    position = 0
-    for number, record in enumerate(records):
-        numbers: list[Any] = []
-        for scalar in record.scalars:
-            if position in lifted:
-                value = Value(f"k{position}", dtypes.of(type(scalar)), (), scalar=True)
-                entries.append(Input(value, "scalar"))
-                numbers.append(value)
-            else:
-                numbers.append(scalar)
-            position += 1
-        outputs: list[Value | None] = []
-        for index, lazy in enumerate(record.outputs):
-            if lazy is None:
-                outputs.append(None)
-                continue
-            name = f"v{number}" if len(record.outputs) == 1 else f"v{number}_{index}"
-            values[id(lazy)] = value = Value(name, dtypes.of(lazy.dtype), lazy.shape)
-            outputs.append(value)
-        operands = [values[id(lazy)] for lazy in record.operands]
-        spec = record.spec
-        args = tuple(_literal(a, operands, numbers) for a in spec.args)
-        kwargs = tuple((name, _literal(a, operands, numbers)) for name, a in spec.kwargs)
-        nodes.append(Node(spec.op, args, kwargs, tuple(outputs), record.position.site()))
-    results = tuple(Output(values[id(lazy)]) for lazy in kept)
-    return Graph("pjrt", tuple(entries), tuple(nodes), results)
-
-
-def _literal(argument: Any, operands: list[Value], numbers: list[Any]) -> Any:
-    if type(argument) is Slot:
-        return operands[argument.index]
-    if type(argument) is ScalarSlot:
-        return numbers[argument.index]
-    if isinstance(argument, tuple | list):
-        return tuple(_literal(a, operands, numbers) for a in argument)
-    if isinstance(argument, torch.dtype):
-        return dtypes.of(argument)
-    if isinstance(argument, torch.device | torch.layout | torch.memory_format):
-        return Token(str(argument))
-    return argument
+def _reusable(inputs: list[Lazy], kept: list[Lazy], donated: tuple[int, ...]) -> tuple[str, ...]:
+    """Those of the inputs given up whose memory a result can take: one of the same dtype and shape for each."""
+    free = Counter([(lazy.dtype, lazy.shape) for lazy in kept])
+    names: list[str] = []
+    for index in donated:
+        form = inputs[index].dtype, inputs[index].shape
+        if free[form]:
+            free[form] -= 1
+            names.append(f"in{index}")
+    return tuple(names)
 
 
 def _same(a: Any, b: Any) -> bool:
-    return a == b or (a != a and b != b)
-
-
-def _number_change(records: list[Record], old: list[Any], new: list[Any], changed: frozenset[int]) -> str:
-    position = 0
-    shown: list[str] = []
-    for record in records:
-        for _ in record.scalars:
-            if position in changed and len(shown) < 3:
-                site = record.position.site()
-                shown.append(f"{old[position]!r} became {new[position]!r} in {record.spec.op} at {site}")
-            position += 1
-    more = f" and {len(changed) - len(shown)} more" if len(changed) > len(shown) else ""
-    return f"{len(changed)} Python numbers changed and are inputs from now on: {'; '.join(shown)}{more}"
+    """Whether two numbers of one type are the same: nan is itself, 0.0 and -0.0 differ."""
+    return (a == b and (a != 0 or repr(a) == repr(b))) or (a != a and b != b)

@@ -1,6 +1,6 @@
 """The tensor of the device: a wrapper subclass that knows its Meta and its place in memory.
 
-What happens to an operation on it is dispatch.py's affair.
+What happens to an operation on it is handlers.py's affair.
 """
 
 from __future__ import annotations
@@ -12,28 +12,52 @@ import torch
 
 from truecast.capture.aliasing import Alias
 from truecast.capture.device.state import state
-from truecast.capture.device.values import Meta
+from truecast.capture.device.values import Lazy, Meta
+
+_wrapper = torch.Tensor._make_wrapper_subclass
+_data: Any = torch.Tensor.data
 
 
 class PjrtTensor(torch.Tensor):
     """A tensor on the `pjrt` device: a Meta and a place in memory; its contents may still be pending."""
 
     _meta: Meta
-    _alias: Alias
+    _alias: Alias[Lazy]
+
+    # Functions of torch need no hook of ours, only operations do; and results are PjrtTensors as they are.
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @staticmethod
-    def make(meta: Meta, alias: Alias) -> PjrtTensor:
-        tensor = torch.Tensor._make_wrapper_subclass(
-            PjrtTensor,
-            meta.shape,
-            strides=meta.strides,
-            storage_offset=meta.offset,
-            dtype=meta.dtype,
-            device=state.device,
-        )
+    def make(meta: Meta, alias: Alias[Lazy]) -> PjrtTensor:
+        if meta.layout is None:
+            tensor = _wrapper(PjrtTensor, meta.shape, dtype=meta.dtype, device=state.device)
+        else:
+            tensor = _wrapper(
+                PjrtTensor,
+                meta.shape,
+                strides=meta.strides,
+                storage_offset=meta.offset,
+                dtype=meta.dtype,
+                device=state.device,
+            )
         tensor._meta = meta
         tensor._alias = alias
-        return tensor
+        return tensor  # type: ignore[no-any-return]
+
+    def become(self, other: PjrtTensor) -> None:
+        """This tensor object has the shape, dtype and memory of `other` from now on (set_, resize_, t_, .data)."""
+        _data.__set__(self, other)
+        self._meta, self._alias = other._meta, other._alias
+
+    @property
+    def data(self) -> Any:
+        return _data.__get__(self)
+
+    @data.setter
+    def data(self, other: torch.Tensor) -> None:
+        _data.__set__(self, other)
+        if isinstance(other, PjrtTensor):
+            self._meta, self._alias = other._meta, other._alias
 
     @classmethod
     def __torch_dispatch__(
@@ -42,20 +66,40 @@ class PjrtTensor(torch.Tensor):
         return state.dispatch(func, args, kwargs or {})
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
-        return state.reader.text(self)
+        return state.host.text(self)
 
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if self.dim() == 0 else object.__format__(self, spec)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return state.reader.reduced(self)
+        return state.host.reduced(self)
+
+    def __dlpack__(self, *args: Any, **options: Any) -> Any:
+        """A capsule of a copy of the contents on the CPU, where every library can read them."""
+        return state.host.download(self.detach()).__dlpack__(*args, **options)
+
+    def __dlpack_device__(self) -> tuple[Any, int]:
+        return torch.empty(0, device="cpu").__dlpack_device__()
+
+    def __array__(self, *args: Any, **options: Any) -> Any:
+        raise TypeError(
+            f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
+            "memory first."
+        )
+
+    numpy = __array__
+
+    def tolist(self) -> Any:
+        return self.detach().cpu().tolist()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> PjrtTensor:
         if id(self) in memo:
-            return memo[id(self)]
+            return memo[id(self)]  # type: ignore[no-any-return]
         if not self.is_leaf:
             raise RuntimeError(
-                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
+                "moment.  If you were attempting to deepcopy a module, this may be because of a torch.nn.utils."
+                "weight_norm usage, see https://github.com/pytorch/pytorch/pull/103001"
             )
         copied: PjrtTensor = self.detach().clone()  # type: ignore[assignment]
         memo[id(self)] = copied

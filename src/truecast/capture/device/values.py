@@ -1,27 +1,34 @@
 """What the device records: metas, lazy values, records. Plain objects with slots; the hot path makes many.
 
-Imports no dispatcher: tensor.py makes these, tape.py turns them into a Graph.
+Imports no dispatcher: dispatch.py makes these, tape.py and lowered_graph.py turn them into a Graph.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, ClassVar
 
 import torch
 
 from truecast.capture.position import Position
 
+Layout = tuple[tuple[int, ...], int]  # strides and storage offset, in elements
+
 
 class Meta:
-    """Dtype, shape, strides and storage offset (in elements) of a tensor; interned, compared by identity."""
+    """Dtype, shape, strides and storage offset (in elements) of a tensor; interned, compared by identity.
 
-    __slots__ = ("dtype", "offset", "shape", "strides")
-    _all: dict[tuple[Any, ...], Meta] = {}
+    layout: strides and offset, None for contiguous memory from offset 0 on.
+    """
+
+    __slots__ = ("dtype", "layout", "offset", "shape", "strides")
+    _all: ClassVar[dict[tuple[Any, ...], Meta]] = {}
 
     dtype: torch.dtype
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int
+    layout: Layout | None
 
     @classmethod
     def of(cls, dtype: torch.dtype, shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0) -> Meta:
@@ -30,6 +37,7 @@ class Meta:
         if found is None:
             found = cls()
             found.dtype, found.shape, found.strides, found.offset = key
+            found.layout = None if offset == 0 and _contiguous(shape, strides) else (strides, offset)
             found = cls._all.setdefault(key, found)
         return found
 
@@ -37,17 +45,44 @@ class Meta:
     def of_tensor(cls, tensor: torch.Tensor) -> Meta:
         return cls.of(tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset())
 
+    @classmethod
+    def dense(cls, dtype: torch.dtype, shape: tuple[int, ...]) -> Meta:
+        return cls.of(dtype, shape, dense_strides(shape))
+
     @property
-    def is_contiguous(self) -> bool:
-        expected = 1
-        for extent, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
-            if extent != 1 and stride != expected:
-                return 0 in self.shape
-            expected *= extent
-        return True
+    def shares_elements(self) -> bool:
+        """Whether several elements lie in one place of the memory, as an expanded tensor's do."""
+        return any(stride == 0 and extent > 1 for extent, stride in zip(self.shape, self.strides, strict=True))
 
     def __repr__(self) -> str:
-        return f"{self.dtype}{list(self.shape)}"
+        return f"{str(self.dtype).removeprefix('torch.')}[{','.join(map(str, self.shape))}]"
+
+
+def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides: list[int] = []
+    step = 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= max(extent, 1)
+    return tuple(reversed(strides))
+
+
+def _contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    expected = 1
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent != 1 and stride != expected:
+            return 0 in shape
+        expected *= extent
+    return True
+
+
+class Failure:
+    """Stands where a buffer would: the value could not be computed, since `error` was raised."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
 
 
 class Lazy:
@@ -57,32 +92,38 @@ class Lazy:
     memory it is a view of. `number` belongs to the tape while it runs.
     """
 
-    __slots__ = ("buffer", "dtype", "index", "lost", "number", "record", "shape")
+    __slots__ = ("buffer", "index", "lost", "meta", "number", "record")
 
-    def __init__(
-        self, dtype: torch.dtype, shape: tuple[int, ...], record: Record | None, index: int = 0, buffer: Any = None
-    ) -> None:
-        self.dtype, self.shape = dtype, shape
-        self.record, self.index, self.buffer = record, index, buffer
+    def __init__(self, meta: Meta, record: Record | None, index: int = 0, buffer: Any = None) -> None:
+        self.meta = meta
+        self.record = record
+        self.index = index
+        self.buffer = buffer
         self.lost = False
         self.number = -1
 
     @property
+    def dtype(self) -> torch.dtype:
+        return self.meta.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.meta.shape
+
+    @property
     def size(self) -> int:
-        count = 1
-        for extent in self.shape:
-            count *= extent
-        return count
+        return math.prod(self.meta.shape)
 
 
 class Spec:
     """What two records of the same operation on operands of the same dtypes and shapes share; interned.
 
     args, kwargs: the call with each tensor replaced by Slot(i) and each liftable number by ScalarSlot(j).
-    outputs: a Meta per tensor that the operation returns, None for an undefined one.
+    outputs: a Meta per tensor that the operation returns, None for an undefined one. draws: it needs random bits.
+    violation: the dtype contract that the operands break, None for none (law N12). values_type: of a list result.
     """
 
-    __slots__ = ("args", "kwargs", "number", "op", "outputs", "scalar_types")
+    __slots__ = ("args", "draws", "kwargs", "metas", "number", "op", "outputs", "single", "violation")
     _count = 0
 
     def __init__(
@@ -90,12 +131,18 @@ class Spec:
         op: str,
         args: tuple[Any, ...],
         kwargs: tuple[tuple[str, Any], ...],
+        metas: tuple[Meta, ...],
         outputs: tuple[Meta | None, ...],
-        scalar_types: tuple[type, ...],
     ) -> None:
-        self.op, self.args, self.kwargs, self.outputs, self.scalar_types = op, args, kwargs, outputs, scalar_types
+        self.op, self.args, self.kwargs, self.metas, self.outputs = op, args, kwargs, metas, outputs
+        self.single = outputs[0] if len(outputs) == 1 else None
+        self.draws = False
+        self.violation: Any = None
         Spec._count += 1
         self.number = Spec._count
+
+    def __repr__(self) -> str:
+        return f"{self.op}({', '.join(map(repr, self.metas))})"
 
 
 class Slot:
@@ -114,14 +161,29 @@ class ScalarSlot(Slot):
 
 
 class Record:
-    """One recorded operation: its Spec, its operands, its Python numbers, and where the program asked for it."""
+    """One recorded operation: its Spec, its operands, its Python numbers, where the program asked for it, and the two
+    random words of one that draws. It and its outputs refer to each other until the tape has run."""
 
-    __slots__ = ("number", "operands", "outputs", "position", "scalars", "spec")
+    __slots__ = ("number", "operands", "outputs", "position", "scalars", "spec", "words")
 
-    def __init__(self, spec: Spec, operands: tuple[Lazy, ...], scalars: tuple[Any, ...], position: Position) -> None:
-        self.spec, self.operands, self.scalars, self.position = spec, operands, scalars, position
-        self.outputs: tuple[Lazy | None, ...] = tuple(
-            None if meta is None else Lazy(meta.dtype, meta.shape, self, index)
-            for index, meta in enumerate(spec.outputs)
-        )
+    def __init__(
+        self,
+        spec: Spec,
+        operands: tuple[Lazy, ...],
+        scalars: tuple[Any, ...],
+        position: Position,
+        words: list[int] | None = None,
+    ) -> None:
+        self.spec = spec
+        self.operands = operands
+        self.scalars = scalars
+        self.position = position
+        self.words = words
         self.number = -1
+        single = spec.single
+        if single is not None:
+            self.outputs: tuple[Lazy | None, ...] = (Lazy(single, self),)
+        else:
+            self.outputs = tuple(
+                [None if meta is None else Lazy(meta, self, index) for index, meta in enumerate(spec.outputs)]
+            )

@@ -1,0 +1,394 @@
+"""What happens to each operation on the device: one handler an overload, chosen once from its schema and the ops table.
+
+It is recorded, recorded as a view, recorded in its functional form with the result written back, decomposed into
+others, or run on the CPU.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from truecast.capture import aliasing, decompose, torch_seam
+from truecast.capture.aliasing import memory_order, single_step
+from truecast.capture.device import between, indexing
+from truecast.capture.device.dispatch import (
+    OffDevice,
+    Recorder,
+    cast,
+    emit,
+    fresh,
+    fresh_results,
+    lazy_of,
+    op_name,
+    shaped,
+    with_numbers,
+)
+from truecast.capture.device.state import state
+from truecast.capture.device.tensor import PjrtTensor
+from truecast.capture.device.values import Lazy, Meta
+from truecast.capture.functional import FunctionalForm, functional_form, is_view, writes
+from truecast.errors import UnsupportedError
+from truecast.ops.schema import overload, schema
+
+aten = torch.ops.aten
+Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+_handlers: dict[int, Handler] = {}
+
+
+def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    handler = _handlers.get(id(func))  # an overload lives as long as the process, and its own hash is slow
+    if handler is None:
+        handler = _handlers[id(func)] = _handler_for(func)
+    with state.tape.lock:
+        return handler(func, args, kwargs)
+
+
+def functional(func: Any) -> Handler:
+    """The handler of an overload that makes new tensors."""
+    record = Recorder(func)
+    single = len(func._schema.returns) == 1 and not str(func._schema.returns[0].type).startswith("List")
+
+    def handle(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if kwargs and (device := kwargs.get("device")) is not None and device.type != state.device.type:
+            return between.made_elsewhere(func, args, kwargs)
+        try:
+            spec, values = record(args, kwargs)
+        except OffDevice as off:
+            return state.host.on_cpu(func, args, kwargs, off.counted)
+        if single:
+            meta, value = spec.outputs[0], values[0]
+            return None if meta is None or value is None else PjrtTensor.make(meta, state.tape.root(value, meta.layout))
+        return shaped(func, list(fresh_results(spec, values)))
+
+    return handle
+
+
+# ---- views ---------------------------------------------------------------------------------------------------
+
+# Views that aliasing.py can't invert: they are what as_strided makes of the same memory.
+_AS_STRIDED = frozenset(("aten.unfold.default",))
+
+
+def _view(func: Any) -> Handler:
+    record = Recorder(func)
+
+    def handle(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        viewed: PjrtTensor = args[0]
+        alias = viewed._alias
+        lazy_of(viewed)  # the alias's own value is up to date from here on
+        try:
+            spec, values = record(args, kwargs)
+        except OffDevice:
+            raise UnsupportedError(
+                f"{record.name}: a view that has no lowering",
+                where=state.tracker.here().site(),
+                why="a view shares memory, so the CPU can't make it in the device's place",
+                help="copy first (`.clone()`), or use an operation that makes a new tensor",
+            ) from None
+        if record.name in _AS_STRIDED:
+            meta = spec.outputs[0]
+            assert meta is not None
+            return _as_strided(aten.as_strided.default, (viewed, meta.shape, meta.strides, meta.offset), {})
+        made = []
+        for index, (meta, value) in enumerate(zip(spec.outputs, values, strict=True)):
+            assert meta is not None and value is not None
+            step = single_step(spec.op, (alias.value, *with_numbers(spec.args[1:], ())), spec.kwargs, index)
+            made.append(PjrtTensor.make(meta, alias.view(step, value)))
+        return shaped(func, made)
+
+    return handle
+
+
+_record_as_strided = Recorder(aten.as_strided.default)
+
+
+def _as_strided(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Speaks of the memory, not of the tensor that it is called on."""
+    viewed: PjrtTensor = args[0]
+    given = dict(zip(("self", "size", "stride", "storage_offset"), args, strict=False)) | kwargs
+    memory = memory_order(viewed._alias, emit)
+    shape = tuple(memory.value.shape)
+    whole = PjrtTensor.make(Meta.dense(viewed._meta.dtype, shape), memory)
+    offset = given.get("storage_offset")
+    if offset is None:
+        offset = viewed._meta.offset
+    spec, values = _record_as_strided((whole, tuple(given["size"]), tuple(given["stride"]), offset), {})
+    meta, value = spec.outputs[0], values[0]
+    assert meta is not None and value is not None
+    step = single_step(spec.op, (memory.value, *spec.args[1:]), (), 0)
+    return PjrtTensor.make(meta, memory.view(step, value))
+
+
+def _same_memory(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    source = args[0]
+    if not isinstance(source, PjrtTensor):
+        return state.host.upload(source)
+    return PjrtTensor.make(source._meta, source._alias)
+
+
+def _inplace_view(func: Any) -> Handler:
+    """t_, squeeze_, ...: the tensor object becomes a view of its own memory."""
+    form = functional_form(op_name(func))
+    if form is None:
+        return _resize if func._opname.startswith("resize") else _on_cpu
+    target = overload(form.op)
+
+    def handle(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        args[0].become(dispatch(target, args, kwargs))
+        return args[0]
+
+    return handle
+
+
+def _resize(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """resize_: memory of another size, which starts with the elements that were there."""
+    tensor: PjrtTensor = args[0]
+    shape = tuple(args[1]) if not isinstance(args[1], torch.Tensor) else tuple(args[1].shape)
+    if shape == tensor._meta.shape:
+        return tensor
+    flat = aten.view.default(aten.clone.default(tensor, memory_format=torch.contiguous_format), [-1])
+    wanted = torch.Size(shape).numel()
+    if wanted <= flat.numel():
+        flat = aten.slice.Tensor(flat, 0, 0, wanted)
+    else:
+        flat = aten.constant_pad_nd.default(flat, [0, wanted - flat.numel()], 0)
+    tensor.become(aten.clone.default(aten.view.default(flat, list(shape))))
+    return tensor
+
+
+def _set(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    args[0].become(args[1])
+    return args[0]
+
+
+# ---- writes --------------------------------------------------------------------------------------------------
+
+
+def _writer(func: Any, form: FunctionalForm) -> Handler:
+    """The handler of an overload that writes its arguments, through its functional form."""
+    name = op_name(func)
+    record = Recorder(overload(form.op))
+    parameters = schema(name).parameters
+    names = tuple([p.name for p in parameters])
+    kept = sum(1 for p in parameters if not p.keyword_only and p.name not in form.dropped)
+    is_out = any(p.written and p.keyword_only for p in parameters)
+    needed = _required_positions(form, name)
+    returns = len(func._schema.returns)
+
+    def handle(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        bound = dict(zip(names, args, strict=False)) | kwargs
+        written = [bound[n] for n in form.written if bound.get(n) is not None]
+        for tensor in written:
+            _refuse_other_devices(tensor, args, kwargs)
+        given = {n: a for n, a in kwargs.items() if n not in form.dropped} if kwargs else kwargs
+        plain = args[:kept]
+        if len(plain) < needed:
+            plain = (*plain, *[p.default for p in parameters[len(plain) : needed]])
+        try:
+            spec, values = record(plain, given)
+        except OffDevice as off:
+            return state.host.on_cpu(func, args, kwargs, off.counted)
+        first = form.first_written
+        for tensor, meta, value in zip(written, spec.outputs[first:], values[first:], strict=True):
+            if meta is not None and value is not None:
+                write_back(tensor, meta, value, is_out)
+        if not first:
+            return None if not returns else written[0] if returns == 1 else tuple(written[:returns])
+        made = [
+            None if m is None or v is None else fresh(m, v)
+            for m, v in zip(spec.outputs[:first], values[:first], strict=True)
+        ]
+        results = [*made, *written][:returns]
+        return results[0] if returns == 1 else tuple(results)
+
+    return handle
+
+
+def _required_positions(form: FunctionalForm, writing: str) -> int:
+    """How many positional arguments the functional form needs that the writing one has defaults for."""
+    args, _ = form.arguments(writing, (), ())
+    return len(args)
+
+
+def _refuse_other_devices(written: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    for tensor in written if isinstance(written, list | tuple) else (written,):
+        if not isinstance(tensor, PjrtTensor):
+            raise RuntimeError(
+                "Expected all tensors to be on the same device, but found at least two devices, "
+                f"{state.device} and {tensor.device}!"
+            )
+
+
+def write_back(tensor: PjrtTensor, meta: Meta, value: Lazy, is_out: bool) -> None:
+    """`value` becomes the tensor's contents, in the tensor's own dtype. An `out` of another shape is resized."""
+    have = tensor._meta
+    if have.shares_elements:
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+            "Please clone() the tensor before performing the operation."
+        )
+    if meta.dtype is not have.dtype:
+        if not torch.can_cast(meta.dtype, have.dtype):
+            raise RuntimeError(
+                f"result type {_scalar_name(meta.dtype)} can't be cast to the desired output type "
+                f"{_scalar_name(have.dtype)}"
+            )
+        value = cast(value, have.dtype)
+    if meta.shape != have.shape:
+        if not is_out:
+            shapes = f"output with shape {list(have.shape)} doesn't match the broadcast shape {list(meta.shape)}"
+            raise RuntimeError(shapes)
+        if 0 not in have.shape:
+            warnings.warn(
+                f"An output with one or more elements was resized since it had shape {list(have.shape)}, which does "
+                f"not match the required output shape {list(meta.shape)}. This behavior is deprecated, and in a future "
+                "PyTorch release outputs will not be resized unless they have zero elements. You can explicitly reuse "
+                "an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
+                stacklevel=2,
+            )
+        tensor.become(fresh(Meta.dense(have.dtype, meta.shape), value))
+        return
+    aliasing.write(tensor._alias, value, emit)
+
+
+def _scalar_name(dtype: torch.dtype) -> str:
+    from truecast import dtypes
+
+    return dtypes.scalar_name(dtypes.of(dtype))
+
+
+def _copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """copy_ within the device, onto it, or off it."""
+    target, source = args[0], args[1]
+    if not isinstance(target, PjrtTensor):
+        with torch_seam.without_modes():
+            target.copy_(state.host.download(source))
+        return target
+    if not isinstance(source, PjrtTensor):
+        source = state.host.upload(source)
+    value = lazy_of(source)
+    shape, dtype = target._meta.shape, target._meta.dtype
+    if value.dtype is not dtype:
+        value = cast(value, dtype)
+    if value.shape != shape:
+        if torch.broadcast_shapes(value.shape, shape) != shape:
+            raise RuntimeError(
+                f"The size of tensor a ({shape[-1] if shape else 1}) must match the size of tensor b "
+                f"({value.shape[-1]}) at non-singleton dimension {len(shape) - 1}"
+            )
+        while len(value.shape) > len(shape):
+            value = emit("aten.squeeze.dim", (value, 0), (), dtype, value.shape[1:])
+        value = emit("aten.expand.default", (value, shape), (), dtype, shape)
+    write_back(target, Meta.dense(dtype, shape), value, False)
+    return target
+
+
+def _fill(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """fill_ and zero_, which read nothing of the tensor."""
+    target: PjrtTensor = args[0]
+    number = args[1] if len(args) > 1 else 0
+    if isinstance(number, torch.Tensor):
+        return _copy(func, (target, number), {})
+    meta = Meta.dense(target._meta.dtype, target._meta.shape)
+    _, values = _record_full((meta.shape, number), {"dtype": meta.dtype})
+    assert values[0] is not None
+    write_back(target, meta, values[0], False)
+    return target
+
+
+_record_full = Recorder(aten.full.default)
+
+
+def _factory_of(op: str) -> str | None:
+    """The overload that makes what a factory's out= form writes: aten.arange.start_step for aten.arange.start_out."""
+    form = schema(op).parameters
+    if any(p.cls == "tensor" and not p.written for p in form):
+        return None
+    ignored = ("device", "layout", "pin_memory", "dtype", "generator")
+    kept = [(p.name, p.type) for p in form if not p.written and p.name != "generator"]
+    packet = getattr(torch.ops.aten, op.split(".")[1])
+    for variant in packet.overloads():
+        other = schema(f"aten.{op.split('.')[1]}.{variant}").parameters
+        own = [(p.name, p.type) for p in other if p.name not in ignored]
+        if own == kept and not any(p.written for p in other):
+            return f"aten.{op.split('.')[1]}.{variant}"
+    return None
+
+
+def _factory_out(factory: str) -> Handler:
+    record = Recorder(overload(factory))
+
+    def handle(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        out: PjrtTensor = kwargs["out"]
+        _refuse_other_devices(out, args, kwargs)
+        try:
+            spec, (value,) = record(args, {"dtype": out._meta.dtype})
+        except OffDevice as off:
+            return state.host.on_cpu(func, args, kwargs, off.counted)
+        meta = spec.outputs[0]
+        assert meta is not None and value is not None
+        write_back(out, meta, value, True)
+        return out
+
+    return handle
+
+
+# ---- the choice ----------------------------------------------------------------------------------------------
+
+
+def _decomposed(function: Callable[..., Any]) -> Handler:
+    return lambda func, args, kwargs: function(*args, **kwargs)
+
+
+def _on_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return state.host.on_cpu(func, args, kwargs, True)
+
+
+_SPECIAL: dict[Any, Handler] = {
+    aten.copy_.default: _copy,
+    aten._to_copy.default: between.to_copy,
+    aten.detach.default: _same_memory,
+    aten.alias.default: _same_memory,
+    aten.lift_fresh.default: _same_memory,
+    aten.lift.default: _same_memory,
+    aten.as_strided.default: _as_strided,
+    aten._local_scalar_dense.default: between.item,
+    aten.set_.source_Tensor: _set,
+    aten.resize_.default: _resize,
+    aten.resize_as_.default: _resize,
+    aten.fill_.Scalar: _fill,
+    aten.fill_.Tensor: _fill,
+    aten.zero_.default: _fill,
+}
+
+
+def _handler_for(func: Any) -> Handler:
+    if func in _SPECIAL:
+        return _SPECIAL[func]
+    if func._opname in ("index", "_unsafe_index"):
+        return indexing.reading(functional(func))
+    op = op_name(func)
+    if func._opname in ("index_put", "index_put_", "_index_put_impl_", "_unsafe_index_put"):
+        form = functional_form(op) if writes(op) else None
+        return indexing.writing(_writer(func, form) if form is not None else functional(func))
+    if torch.Tag.inplace_view in func.tags:
+        return _inplace_view(func)
+    if writes(op):
+        form = functional_form(op)
+        if form is not None:
+            return _writer(func, form)
+        factory = _factory_of(op)
+        if factory is not None:
+            return _factory_out(factory)
+        function = torch_seam.composite_explicit(func)
+        return _decomposed(function) if function is not None else _on_cpu
+    if is_view(op):
+        return _view(func)
+    function = decompose.definition_of(op)
+    if function is not None:
+        return _decomposed(function)
+    return functional(func)

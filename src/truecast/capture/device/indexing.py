@@ -1,0 +1,97 @@
+"""Advanced indexing on the device: indices and masks from the CPU or the device, and PyTorch's own errors.
+
+A mask decides how many elements a result has: its contents are waited for (as on every device), and it becomes
+index tensors. Contents of CPU indices are known, so an index out of bounds raises at once; for indices on the
+device that is so where each operation runs at once (TRUECAST_EAGER=1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from truecast.capture import torch_seam
+from truecast.capture.device.state import state
+from truecast.capture.device.tensor import PjrtTensor
+
+Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+
+
+def reading(handler: Handler) -> Handler:
+    """index: every mask becomes indices."""
+
+    def handle(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return handler(func, (args[0], _indices(args[0], args[1], True), *args[2:]), kwargs)
+
+    return handle
+
+
+def writing(handler: Handler) -> Handler:
+    """index_put: one number written through a mask needs no indices, and no wait."""
+
+    def handle(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        target, indices, values, *rest = args
+        if isinstance(target, PjrtTensor) and isinstance(values, torch.Tensor):
+            if not isinstance(values, PjrtTensor) and values.dim() == 0:
+                values = state.host.upload(values)
+            if isinstance(values, PjrtTensor) and values.dtype is not target.dtype:
+                _refuse_dtype(target, values)
+        indices = _indices(target, indices, values.numel() != 1)
+        return handler(func, (target, indices, values, *rest), kwargs)
+
+    return handle
+
+
+def _refuse_dtype(target: torch.Tensor, values: torch.Tensor) -> None:
+    from truecast import dtypes
+
+    source, destination = (dtypes.scalar_name(dtypes.of(t.dtype)) for t in (values, target))
+    raise RuntimeError(
+        f"Index put requires the source and destination dtypes match, got {destination} for the destination and "
+        f"{source} for the source."
+    )
+
+
+def _indices(indexed: Any, indices: Any, masks: bool) -> list[Any]:
+    shape = indexed.shape
+    made: list[Any] = []
+    for index in indices:
+        dim = len(made)
+        if index is None:
+            made.append(None)
+        elif index.dtype in (torch.bool, torch.uint8) and (masks or not isinstance(index, PjrtTensor)):
+            made += _of_mask(index, shape, dim)
+        else:
+            made.append(_of_numbers(index, shape, dim))
+    return made
+
+
+def _of_mask(mask: torch.Tensor, shape: torch.Size, dim: int) -> list[torch.Tensor]:
+    for own, extent in enumerate(mask.shape):
+        if dim + own >= len(shape) or shape[dim + own] != extent:
+            raise IndexError(
+                f"The shape of the mask {list(mask.shape)} at index {own} does not match the shape of the indexed "
+                f"tensor {list(shape)} at index {dim + own}"
+            )
+    contents = state.host.download(mask) if isinstance(mask, PjrtTensor) else mask
+    with torch_seam.without_modes():
+        found = contents.nonzero(as_tuple=True)
+    return [state.host.upload(index) for index in found]
+
+
+def _of_numbers(index: torch.Tensor, shape: torch.Size, dim: int) -> torch.Tensor:
+    if isinstance(index, PjrtTensor) and not state.tape.eager:
+        return index
+    if dim >= len(shape) or index.dtype not in (torch.int64, torch.int32, torch.int16, torch.int8):
+        return state.host.upload(index) if not isinstance(index, PjrtTensor) else index
+    contents = state.host.download(index) if isinstance(index, PjrtTensor) else index
+    with torch_seam.without_modes():
+        extent = shape[dim]
+        wrong = contents[(contents < -extent) | (contents >= extent)]
+        if wrong.numel():
+            raise IndexError(
+                f"index {wrong.flatten()[0].item()} is out of bounds for dimension {dim} with size {extent}"
+            )
+    return index if isinstance(index, PjrtTensor) else state.host.upload(index)

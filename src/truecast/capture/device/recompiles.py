@@ -1,0 +1,96 @@
+"""Why a program was compiled, in words: what differs from the program that is nearest to it.
+
+tc.why_recompiled() shows the last ones.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import deque
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+from truecast.capture.device.values import Lazy, Record
+
+_REMEMBERED = 256  # programs compared with, and reasons kept: the newest
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What is compared of a program: Spec numbers in order, and what else its key holds."""
+
+    specs: tuple[int, ...]
+    donated: tuple[int, ...]
+    kept: tuple[int, ...]
+    policy: Hashable
+
+
+class Log:
+    def __init__(self) -> None:
+        self.reasons: deque[str] = deque(maxlen=_REMEMBERED)
+        self._seen: deque[_Seen] = deque(maxlen=_REMEMBERED)
+        self._texts: dict[int, str] = {}
+
+    def program(
+        self, records: list[Record], inputs: list[Lazy], kept: list[Lazy], donated: tuple[int, ...], policy: Hashable
+    ) -> None:
+        """A program that has no predecessor of the same key."""
+        specs = tuple([record.spec.number for record in records])
+        for record in records:
+            if record.spec.number not in self._texts:
+                self._texts[record.spec.number] = repr(record.spec)
+        now = _Seen(specs, donated, tuple([lazy.number for lazy in kept]), policy)
+        nearest = min(self._seen, key=lambda seen: _distance(seen, now), default=None)
+        size = f"{len(records)} operation{'s' if len(records) != 1 else ''}"
+        if nearest is None or _distance(nearest, now)[0] >= max(len(specs), 1):
+            self.reasons.append(f"a new program: {size}, {len(inputs)} inputs, {len(kept)} results")
+        else:
+            self.reasons.append(f"{size}: {self._difference(nearest, now, records)}")
+        self._seen.append(now)
+
+    def numbers(self, records: list[Record], old: list[Any], new: list[Any], changed: frozenset[int]) -> None:
+        """The same program with other Python numbers, which become inputs (law N6)."""
+        position = 0
+        shown: list[str] = []
+        for record in records:
+            for _ in record.scalars:
+                if position in changed and len(shown) < 3:
+                    site = record.position.site()
+                    shown.append(f"{old[position]!r} became {new[position]!r} in {record.spec.op} at {site}")
+                position += 1
+        more = f" and {len(changed) - len(shown)} more" if len(changed) > len(shown) else ""
+        count = f"{len(changed)} Python numbers changed and are inputs" if len(changed) != 1 else (
+            "1 Python number changed and is an input"
+        )  # fmt: skip
+        self.reasons.append(f"{count} from now on: {'; '.join(shown)}{more}")
+
+    def _difference(self, before: _Seen, now: _Seen, records: list[Record]) -> str:
+        if before.specs != now.specs:
+            matcher = difflib.SequenceMatcher(None, before.specs, now.specs, autojunk=False)
+            tag, a, a_end, b, b_end = next(code for code in matcher.get_opcodes() if code[0] != "equal")
+            if tag == "delete":
+                gone = self._texts.get(before.specs[a], "an operation")
+                return f"{gone} is not there any more ({a_end - a} fewer from operation {a + 1} on)"
+            site = records[b].position.site()
+            new = self._texts[now.specs[b]]
+            if tag == "insert":
+                return f"{new} at {site} is new ({b_end - b} more from operation {b + 1} on)"
+            return f"operation {b + 1} is {new} at {site}, where the nearest program has {self._texts[before.specs[a]]}"
+        if before.policy != now.policy:
+            return "the same operations under another policy of numerics (law N9)"
+        if before.donated != now.donated:
+            return "the same operations, but other inputs are still held by a tensor, so their memory can't be reused"
+        if before.kept != now.kept:
+            return f"the same operations, but {len(now.kept)} results are still wanted instead of {len(before.kept)}"
+        return "the same operations on operands that are connected otherwise"
+
+
+def _distance(seen: _Seen, now: _Seen) -> tuple[int, int]:
+    """Operations that differ, by position from both ends; then what else does."""
+    a, b = seen.specs, now.specs
+    shorter = min(len(a), len(b))
+    front = next((i for i in range(shorter) if a[i] != b[i]), shorter)
+    back = next((i for i in range(shorter - front) if a[-1 - i] != b[-1 - i]), shorter - front)
+    others = (seen.policy != now.policy) + (seen.donated != now.donated) + (seen.kept != now.kept)
+    return max(len(a), len(b)) - front - back, others
