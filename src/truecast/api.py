@@ -19,6 +19,7 @@ from truecast.errors import TruecastError, UsageError
 from truecast.graph import Graph
 from truecast.lowering.calling import Calling, of_graph
 from truecast.lowering.program import TARGETS, Program
+from truecast.numerics import autocast
 from truecast.numerics.numerics import Numerics
 from truecast.numerics.plan import Plan, resolve
 from truecast.numerics.scope import Policy, policy
@@ -213,7 +214,8 @@ def device(index: int = 0) -> torch.device:
             "there is one pjrt device in a process", values=f"index {index}", help="tc.device(), or 'pjrt'"
         )
     if not state.registered:
-        register(DeviceExecutor("cpu"))
+        names = sorted({name for device_type in autocast.DEVICE_TYPES for name in autocast.lists(device_type)})
+        register(DeviceExecutor("cpu"), names, lambda name: autocast.lists(policy().autocast).get(name))
     return state.device
 
 

@@ -459,12 +459,26 @@ def register_backend(name: str, module: Any) -> None:
 _libraries: list[Any] = []
 
 
-def register_factories(factories: dict[str, Callable[..., Any]]) -> None:
-    """Kernels of the backend for overloads that have no tensor argument to dispatch on, by name ("eye.m")."""
+def register_kernels(kernels: dict[str, Callable[..., Any]], key: str = "PrivateUse1") -> None:
+    """Kernels of the backend by overload ("eye.m"): for those that have no tensor argument to dispatch on, or, with the
+    key AutocastPrivateUse1, for those that autocast knows."""
     library = torch.library.Library("aten", "IMPL")
-    for name, kernel in factories.items():
-        library.impl(name, kernel, "PrivateUse1")
+    for name, kernel in kernels.items():
+        library.impl(name, kernel, key)
     _libraries.append(library)
+
+
+def pass_autocast_by() -> None:
+    """An operation of the backend that has no kernel of its own for autocast is left alone by it."""
+    library = torch.library.Library("_", "IMPL")
+    library.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
+    _libraries.append(library)
+
+
+def without_autocast() -> AbstractContextManager[Any]:
+    """Operations of the backend pass autocast by."""
+    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
+    return torch._C._ExcludeDispatchKeyGuard(keys)
 
 
 def hide_from_dynamo(function: Any) -> None:

@@ -35,11 +35,9 @@ class OffDevice(Exception):
         self.counted = counted
 
 
-_ON_CPU, _BY_CONTENTS = OffDevice(True), OffDevice(False)
-
-
 class Recorder:
-    """Records calls of one functional overload. specs: what is known of them, by call; OffDevice for the CPU's."""
+    """Records calls of one functional overload. specs: what is known of them, by call; for one that
+    leaves the device, OffDevice's `counted`."""
 
     __slots__ = ("func", "liftable", "name", "specs")
 
@@ -47,7 +45,7 @@ class Recorder:
         self.func = func
         self.name = op_name(func)
         self.liftable = _liftable(self.name)
-        self.specs: dict[tuple[Any, ...], Spec | OffDevice] = {}
+        self.specs: dict[tuple[Any, ...], Spec | bool] = {}
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Recorded:
         """The Spec of the call and its values. Raises OffDevice if only the CPU can run it."""
@@ -73,8 +71,8 @@ class Recorder:
         spec = self.specs.get(found)
         if spec is None:
             spec = self.specs[found] = self._new(args, kwargs, call)
-        if type(spec) is OffDevice:
-            raise spec
+        if type(spec) is bool:
+            raise OffDevice(spec)
         assert type(spec) is Spec
         if spec.violation is not None:
             spec.violation.judge(operands)
@@ -84,7 +82,7 @@ class Recorder:
         state.tape.append(record)
         return spec, outputs
 
-    def _new(self, args: tuple[Any, ...], kwargs: dict[str, Any], call: _Call) -> Spec | OffDevice:
+    def _new(self, args: tuple[Any, ...], kwargs: dict[str, Any], call: _Call) -> Spec | bool:
         numbers = tuple(call.numbers)
         shape = _Template()
         template = tuple([shape.of(a, i in self.liftable) for i, a in enumerate(args)])
@@ -100,14 +98,14 @@ class Recorder:
         try:
             outputs = infer(self.func, *concrete, operands)
         except SizedByContents:
-            return _BY_CONTENTS
+            return False
         except OnlyOnCpu:
-            return _ON_CPU
+            return True
         spec = Spec(self.name, template, named, metas, tuple(outputs))
         spec.violation = violation
         graph = of_one(spec, numbers)
         if not state.tape.executor.supports(graph):
-            return _ON_CPU
+            return True
         spec.draws = draws_random_bits(graph.nodes[0])
         return spec
 
@@ -205,7 +203,7 @@ def _liftable(op: str) -> frozenset[Any]:
     if row is not None and (row.kind == "elementwise" or op in _FILLS):
         for index, parameter in enumerate(schema(op).parameters):
             numeric = row.numeric is None or parameter.name in row.numeric or parameter.name == _FILLS.get(op)
-            if parameter.cls == "scalar" and numeric:
+            if parameter.cls in ("scalar", "tensor") and numeric:  # y * 2.0 is mul.Tensor with a number for a tensor
                 members |= {parameter.name} if parameter.keyword_only else {index, parameter.name}
     return frozenset(members)
 

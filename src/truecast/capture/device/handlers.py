@@ -14,7 +14,7 @@ import torch
 
 from truecast.capture import aliasing, decompose, torch_seam
 from truecast.capture.aliasing import memory_order, single_step
-from truecast.capture.device import between, indexing
+from truecast.capture.device import between, indexing, recurrent
 from truecast.capture.device.dispatch import (
     OffDevice,
     Recorder,
@@ -275,11 +275,8 @@ def _copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if value.dtype is not dtype:
         value = cast(value, dtype)
     if value.shape != shape:
-        if torch.broadcast_shapes(value.shape, shape) != shape:
-            raise RuntimeError(
-                f"The size of tensor a ({shape[-1] if shape else 1}) must match the size of tensor b "
-                f"({value.shape[-1]}) at non-singleton dimension {len(shape) - 1}"
-            )
+        with torch_seam.without_modes():  # raises what PyTorch raises
+            torch.empty(shape, device="meta").copy_(torch.empty(value.shape, device="meta"))
         while len(value.shape) > len(shape):
             value = emit("aten.squeeze.dim", (value, 0), (), dtype, value.shape[1:])
         value = emit("aten.expand.default", (value, shape), (), dtype, shape)
@@ -363,6 +360,10 @@ _SPECIAL: dict[Any, Handler] = {
     aten.fill_.Scalar: _fill,
     aten.fill_.Tensor: _fill,
     aten.zero_.default: _fill,
+    aten._thnn_fused_lstm_cell.default: _decomposed(recurrent.lstm_cell),
+    aten._thnn_fused_lstm_cell_backward_impl.default: _decomposed(recurrent.lstm_cell_backward),
+    aten._thnn_fused_gru_cell.default: _decomposed(recurrent.gru_cell),
+    aten._thnn_fused_gru_cell_backward.default: _decomposed(recurrent.gru_cell_backward),
 }
 
 
@@ -387,7 +388,7 @@ def _handler_for(func: Any) -> Handler:
         function = torch_seam.composite_explicit(func)
         return _decomposed(function) if function is not None else _on_cpu
     if is_view(op):
-        return _view(func)
+        return _decomposed(func.decompose) if torch_seam.is_implicit_composite(func) else _view(func)
     function = decompose.definition_of(op)
     if function is not None:
         return _decomposed(function)

@@ -16,7 +16,9 @@ from truecast.capture.device.state import state
 from truecast.capture.device.tape import Tape
 from truecast.capture.device.tensor import PjrtTensor
 from truecast.capture.device.values import Lazy, Meta
+from truecast.capture.functional import HIDDEN_WRITES
 from truecast.errors import UnsupportedError
+from truecast.ops.schema import schema
 
 
 class Host:
@@ -79,11 +81,11 @@ class Host:
             return torch.device("cpu") if isinstance(leaf, torch.device) else leaf
 
         cpu_args, cpu_kwargs = pytree.tree_map(down, (args, kwargs))
-        versions = [copy._version for _, copy in pairs]
         with torch_seam.without_modes():
             result = func(*cpu_args, **cpu_kwargs)
-        for (tensor, copy), version in zip(pairs, versions, strict=True):
-            if copy._version != version:
+        changed = {id(t) for t in torch_seam.tensors_in(written_arguments(func, args, kwargs))}
+        for tensor, copy in pairs:
+            if id(tensor) in changed:
                 self._write(tensor, copy)
         same = {id(copy): tensor for tensor, copy in pairs}
 
@@ -142,3 +144,12 @@ class Host:
             return torch_seam.rebuild_parameter, (tensor.detach(), tensor.requires_grad, {})
         arguments = (self.download(tensor.detach()), tensor.dtype, str(state.device), tensor.requires_grad)
         return torch_seam.rebuild_from_cpu, arguments
+
+
+def written_arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """The arguments of a call that it writes."""
+    op = op_name(func)
+    parameters = schema(op).parameters
+    hidden = HIDDEN_WRITES[op].written if op in HIDDEN_WRITES else ()
+    given = dict(zip((p.name for p in parameters), args, strict=False)) | kwargs
+    return [given.get(p.name) for p in parameters if p.written or p.name in hidden]

@@ -6,6 +6,7 @@ raises on the CPU, in its words; fake kernels say it in others.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -35,6 +36,7 @@ def infer(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], operands: tu
         with torch_seam.without_modes(), torch_seam.quiet_fake_tensors(), _FAKE:
             fakes = [_empty(meta) for meta in operands]
             result = function(*_fill(args, fakes), **_fill(kwargs, fakes))
+        _check_dimensions(func, args, kwargs, operands)
     except torch_seam.data_dependence() as error:
         raise SizedByContents(str(error)) from None
     except (NotImplementedError, *torch_seam.unsupported_by_fake_tensors()) as error:
@@ -48,6 +50,24 @@ def infer(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], operands: tu
     if not all(leaf is None or isinstance(leaf, torch.Tensor) for leaf in leaves):
         raise SizedByContents("the result is no tensor")
     return [None if leaf is None else Meta.of_tensor(leaf) for leaf in leaves]
+
+
+def _check_dimensions(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], operands: tuple[Meta, ...]) -> None:
+    """Raises the IndexError of a dimension out of range, which fake kernels let pass (softmax). Small operands only."""
+    names = [a.name for a in func._schema.arguments if a.name.startswith("dim")]
+    if not names or sum(math.prod(m.shape) for m in operands) > _SMALL:
+        return
+    try:
+        with torch_seam.without_modes():
+            zeros = [_zeros(meta) for meta in operands]
+            func(*_fill(args, zeros), **_fill(kwargs, zeros))
+    except IndexError:
+        raise
+    except RuntimeError:  # what else the CPU says about zeros is about zeros, or about what only the CPU can't do
+        return
+
+
+_SMALL = 1 << 16  # elements
 
 
 def _fill(nest: Any, tensors: list[torch.Tensor]) -> Any:

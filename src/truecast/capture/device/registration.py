@@ -5,14 +5,14 @@ PyTorch's seam for a backend in pure Python; see torch_seam.register_backend.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 
 from truecast import settings
 from truecast.capture import torch_seam
-from truecast.capture.device import handlers
+from truecast.capture.device import autocast, handlers
 from truecast.capture.device.dispatch import emit_spec, fresh
 from truecast.capture.device.host import Host
 from truecast.capture.device.positions import DeviceTracker
@@ -66,8 +66,8 @@ class DeviceModule:
         return False
 
 
-def register(executor: Executor) -> torch.device:
-    """Registers the device, once in a process."""
+def register(executor: Executor, autocast_names: Iterable[str], autocast_list: autocast.Lists) -> torch.device:
+    """Registers the device, once in a process. autocast_names: all that any list knows; autocast_list: the policy's."""
     torch_seam.register_backend(NAME, DeviceModule())
     state.device = torch.device(NAME, 0)
     state.tape = Tape(executor)
@@ -77,9 +77,28 @@ def register(executor: Executor) -> torch.device:
     state.dispatch = handlers.dispatch
     state.host = Host(state.tape)
     factories = {name: _factory(f"aten.{name}" if "." in name else f"aten.{name}.default") for name in _FACTORIES}
-    torch_seam.register_factories({"empty.memory_format": _empty, "empty_strided": _empty_strided, **factories})
+    torch_seam.register_kernels({"empty.memory_format": _empty, "empty_strided": _empty_strided, **factories})
+    torch_seam.register_kernels({"_copy_from": _copy_from})
+    torch_seam.pass_autocast_by()
+    torch.set_autocast_dtype(NAME, torch.bfloat16)
+    casting = {name: func for name in autocast_names if (func := _overload(name)) is not None}
+    kernels = {name: autocast.kernel(func, name, autocast_list) for name, func in casting.items()}
+    torch_seam.register_kernels(kernels, "AutocastPrivateUse1")
     state.registered = True
     return state.device
+
+
+def _copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+    """copy_ where PyTorch has put Python's dispatch key aside, as in torch.tensor(..., device="pjrt")."""
+    copied: torch.Tensor = handlers.dispatch(torch.ops.aten.copy_.default, (target, source), {})
+    return copied
+
+
+def _overload(name: str) -> Any:
+    """The overload that an autocast list calls "conv2d" or "conv2d.padding"; None if this PyTorch has none such."""
+    packet, _, variant = name.partition(".")
+    found = getattr(torch.ops.aten, packet, None)
+    return getattr(found, variant or "default", None)
 
 
 # Factories that PyTorch makes by resizing an empty tensor, or knows on its own devices only. The others are made of

@@ -89,6 +89,11 @@ class PjrtTensor(torch.Tensor):
 
     numpy = __array__
 
+    def storage(self) -> Any:
+        raise NotImplementedError(
+            "a tensor on the pjrt device has no storage that a pointer leads to; copy it with .cpu()"
+        )
+
     def tolist(self) -> Any:
         return self.detach().cpu().tolist()
 
