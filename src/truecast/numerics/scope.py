@@ -26,12 +26,17 @@ def policy(named: Policy | None = None) -> Numerics:
     name, and for a file that is missing or malformed.
     """
     if named is None:
-        named = _IN_SCOPE.get() or _default or settings.default_numerics()
+        named = in_force() or settings.default_numerics()
     if isinstance(named, Numerics):
         return named
     text = fspath(named)
     is_path = not isinstance(named, str) or text.endswith(".toml") or "/" in text or "\\" in text
     return Numerics.load(text) if is_path else Numerics.preset(text)
+
+
+def in_force() -> Numerics | None:
+    """The policy that a `with` block or set_numerics put in force; None for the environment's."""
+    return _IN_SCOPE.get() or _default
 
 
 @contextmanager

@@ -5,7 +5,6 @@ Buffers are device arrays that the device owns; a graph's donated inputs give th
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +15,9 @@ from truecast.errors import UnsupportedError
 from truecast.graph import Graph
 from truecast.lowering.calling import of_graph
 from truecast.lowering.program import Program
+from truecast.numerics.numerics import Numerics
 from truecast.numerics.plan import resolve
-from truecast.numerics.scope import policy
+from truecast.numerics.scope import in_force, policy
 from truecast.runtime import pjrt_seam
 from truecast.runtime.backend import runtime
 from truecast.runtime.client import Client, client
@@ -43,16 +43,25 @@ class DeviceExecutor:
     def client(self) -> Client:
         return client(self.target)
 
-    def policy(self) -> Hashable:
+    def token(self) -> Any:
+        return in_force()
+
+    def policy(self) -> Numerics:
         return policy()
 
-    def on_mismatch(self) -> str:
-        return policy().on_mismatch
+    def looks_at_places(self, policy: Numerics) -> bool:
+        return any(rule.module or rule.source for rule in policy.rules)
 
-    def prepare(self, graph: Graph, donate: tuple[str, ...]) -> Prepared:
-        """The graph compiled under the policy in force."""
+    def storage(self, policy: Numerics) -> Any:
+        return policy.storage
+
+    def on_mismatch(self, policy: Numerics) -> str:
+        return policy.on_mismatch
+
+    def prepare(self, graph: Graph, donate: tuple[str, ...], policy: Numerics) -> Prepared:
+        """The graph compiled under a policy."""
         try:
-            executable = runtime().executables.get(self._program(graph), donate)
+            executable = runtime().executables.get(self._program(graph, policy), donate)
         except pjrt_seam.RuntimeFault as fault:
             raise _translated(fault) from fault
         scalars = tuple(dtypes.torch_dtype(entry.value.dtype) for entry in graph.inputs if entry.kind == "scalar")
@@ -70,18 +79,18 @@ class DeviceExecutor:
         except (pjrt_seam.RuntimeFault, ValueError) as fault:
             raise _translated(fault) from fault
 
-    def supports(self, graph: Graph) -> bool:
+    def supports(self, graph: Graph, policy: Numerics) -> bool:
         """Whether every node of the graph can be lowered, in the form that it has there."""
         try:
-            self._program(graph).lower()
+            self._program(graph, policy).lower()
         except UnsupportedError:
             return False
         return True
 
-    def upload(self, tensor: torch.Tensor) -> Any:
+    def upload(self, tensor: torch.Tensor, policy: Numerics) -> Any:
         """A copy of a dense CPU tensor on the device."""
         held = dtypes.of(tensor.dtype)
-        stored = policy().storage_map().get(held.name)
+        stored = policy.storage_map().get(held.name)
         return to_device(tensor.clone(), dtypes.of(stored) if stored else held, self.client, self.transfers)
 
     def download(self, buffer: Any, dtype: torch.dtype) -> torch.Tensor:
@@ -95,8 +104,8 @@ class DeviceExecutor:
         except pjrt_seam.RuntimeFault as fault:
             raise _translated(fault) from fault
 
-    def _program(self, graph: Graph) -> Program:
-        return Program(graph, resolve(graph, policy()), self.target, runtime(), of_graph(graph), seed_per_draw=True)
+    def _program(self, graph: Graph, policy: Numerics) -> Program:
+        return Program(graph, resolve(graph, policy), self.target, runtime(), of_graph(graph), seed_per_draw=True)
 
     def _small(self, tensor: torch.Tensor) -> Any:
         return to_device(tensor, dtypes.of(tensor.dtype), self.client, self.transfers)

@@ -29,7 +29,7 @@ class Refusal:
 
     def judge(self, operands: list[Lazy]) -> None:
         """Raises what PyTorch raises, unless the policy in force casts."""
-        if self.agreed is None or state.tape.executor.on_mismatch() == "error":
+        if self.agreed is None or state.tape.executor.on_mismatch(state.tape.policy) == "error":
             raise self.noted(operands)
 
     def noted(self, operands: list[Lazy]) -> Exception:

@@ -104,7 +104,7 @@ class Recorder:
         spec = Spec(self.name, template, named, metas, tuple(outputs))
         spec.violation = violation
         graph = of_one(spec, numbers)
-        if not state.tape.executor.supports(graph):
+        if not state.tape.executor.supports(graph, state.tape.policy):
             return True
         spec.draws = draws_random_bits(graph.nodes[0])
         return spec

@@ -43,7 +43,10 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     handler = _handlers.get(id(func))  # an overload lives as long as the process, and its own hash is slow
     if handler is None:
         handler = _handlers[id(func)] = _handler_for(func)
-    with state.tape.lock:
+    tape = state.tape
+    with tape.lock:
+        if tape.is_full or tape.token is not tape.executor.token():
+            tape.turn()
         return handler(func, args, kwargs)
 
 
@@ -103,6 +106,12 @@ def _view(func: Any) -> Handler:
     return handle
 
 
+def _whole_memory(tensor: PjrtTensor) -> PjrtTensor:
+    """The memory that a tensor lies in, its elements in their order there."""
+    memory = memory_order(tensor._alias, emit)
+    return PjrtTensor.make(Meta.dense(memory.value.dtype, tuple(memory.value.shape)), memory)
+
+
 _record_as_strided = Recorder(aten.as_strided.default)
 
 
@@ -110,9 +119,8 @@ def _as_strided(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     """Speaks of the memory, not of the tensor that it is called on."""
     viewed: PjrtTensor = args[0]
     given = dict(zip(("self", "size", "stride", "storage_offset"), args, strict=False)) | kwargs
-    memory = memory_order(viewed._alias, emit)
-    shape = tuple(memory.value.shape)
-    whole = PjrtTensor.make(Meta.dense(viewed._meta.dtype, shape), memory)
+    whole = _whole_memory(viewed)
+    memory = whole._alias
     offset = given.get("storage_offset")
     if offset is None:
         offset = viewed._meta.offset
@@ -150,7 +158,7 @@ def _resize(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     shape = tuple(args[1]) if not isinstance(args[1], torch.Tensor) else tuple(args[1].shape)
     if shape == tensor._meta.shape:
         return tensor
-    flat = aten.view.default(aten.clone.default(tensor, memory_format=torch.contiguous_format), [-1])
+    flat = aten.view.default(_whole_memory(tensor), [-1])
     wanted = torch.Size(shape).numel()
     if wanted <= flat.numel():
         flat = aten.slice.Tensor(flat, 0, 0, wanted)

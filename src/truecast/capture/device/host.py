@@ -40,7 +40,7 @@ class Host:
             dense = tensor.detach().resolve_conj().resolve_neg()
             strides = tuple(dense.stride() if dense.is_contiguous() else torch.empty_like(dense).stride())
             dense = dense.contiguous()
-            buffer = self.tape.executor.upload(dense)
+            buffer = self.tape.upload(dense)
         self.tape.counters.uploads += 1
         self.tape.counters.bytes_up += dense.nbytes
         meta = Meta.of(tensor.dtype, tuple(tensor.shape), strides)

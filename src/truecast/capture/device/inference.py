@@ -39,7 +39,9 @@ def infer(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], operands: tu
         _check_dimensions(func, args, kwargs, operands)
     except torch_seam.data_dependence() as error:
         raise SizedByContents(str(error)) from None
-    except (NotImplementedError, *torch_seam.unsupported_by_fake_tensors()) as error:
+    except NotImplementedError as error:
+        raise OnlyOnCpu(str(error)) from None
+    except torch_seam.unsupported_by_fake_tensors() as error:
         raise OnlyOnCpu(str(error)) from None
     except Exception as refusal:
         with torch_seam.without_modes():

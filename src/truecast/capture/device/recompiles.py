@@ -21,6 +21,7 @@ class _Seen:
     """What is compared of a program: Spec numbers in order, and what else its key holds."""
 
     specs: tuple[int, ...]
+    names: tuple[str, ...]
     donated: tuple[int, ...]
     kept: tuple[int, ...]
     policy: Hashable
@@ -40,7 +41,9 @@ class Log:
         for record in records:
             if record.spec.number not in self._texts:
                 self._texts[record.spec.number] = repr(record.spec)
-        now = _Seen(specs, donated, tuple([lazy.number for lazy in kept]), policy)
+        now = _Seen(
+            specs, tuple([record.spec.op for record in records]), donated, tuple([lazy.number for lazy in kept]), policy
+        )
         nearest = min(self._seen, key=lambda seen: _distance(seen, now), default=None)
         size = f"{len(records)} operation{'s' if len(records) != 1 else ''}"
         if nearest is None or _distance(nearest, now)[0] >= max(len(specs), 1):
@@ -86,11 +89,15 @@ class Log:
         return "the same operations on operands that are connected otherwise"
 
 
-def _distance(seen: _Seen, now: _Seen) -> tuple[int, int]:
-    """Operations that differ, by position from both ends; then what else does."""
-    a, b = seen.specs, now.specs
+def _distance(seen: _Seen, now: _Seen) -> tuple[int, int, int]:
+    """Operations that are others; those that are on other operands; then what else differs."""
+    others = (seen.policy != now.policy) + (seen.donated != now.donated) + (seen.kept != now.kept)
+    return _differing(seen.names, now.names), _differing(seen.specs, now.specs), others
+
+
+def _differing(a: tuple[Any, ...], b: tuple[Any, ...]) -> int:
+    """How many positions are left between what two sequences begin and end with alike."""
     shorter = min(len(a), len(b))
     front = next((i for i in range(shorter) if a[i] != b[i]), shorter)
     back = next((i for i in range(shorter - front) if a[-1 - i] != b[-1 - i]), shorter - front)
-    others = (seen.policy != now.policy) + (seen.donated != now.donated) + (seen.kept != now.kept)
-    return max(len(a), len(b)) - front - back, others
+    return max(len(a), len(b)) - front - back

@@ -73,7 +73,7 @@ def register(executor: Executor, autocast_names: Iterable[str], autocast_list: a
     state.tape = Tape(executor)
     state.tape.eager = settings.eager()
     state.tracker = DeviceTracker()
-    state.tracker.__enter__()
+    state.tape.on_places = _look_at_modules
     state.dispatch = handlers.dispatch
     state.host = Host(state.tape)
     factories = {name: _factory(f"aten.{name}" if "." in name else f"aten.{name}.default") for name in _FACTORIES}
@@ -86,6 +86,10 @@ def register(executor: Executor, autocast_names: Iterable[str], autocast_list: a
     torch_seam.register_kernels(kernels, "AutocastPrivateUse1")
     state.registered = True
     return state.device
+
+
+def _look_at_modules(wanted: bool) -> None:
+    state.tracker.with_modules = wanted
 
 
 def _copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
@@ -128,6 +132,7 @@ def _factory(op: str) -> Callable[..., Any]:
         if placement.get("generator") is not None:
             given["generator"] = placement["generator"]
         with state.tape.lock:
+            state.tape.turn()
             return handle(func, args, given)
 
     return make
@@ -154,6 +159,7 @@ def _filled(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype
     if spec is None:
         spec = _empties[meta] = Spec("aten.full.default", (shape, 0), (("dtype", meta.dtype),), (), (meta,))
     with state.tape.lock:
+        state.tape.turn()
         return fresh(meta, emit_spec(spec, ()))
 
 

@@ -14,16 +14,18 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
 
 import torch
 
+from truecast.capture import torch_seam
 from truecast.capture.aliasing import Alias
 from truecast.capture.device import recompiles
 from truecast.capture.device.lowered_graph import build_graph
 from truecast.capture.device.values import Failure, Layout, Lazy, Record
+from truecast.errors import UsageError
 from truecast.graph import Graph
 
 _LARGEST = 16_384  # pending operations; more are run, so that a loop that never looks at a value stays bounded
@@ -32,23 +34,32 @@ _LARGEST = 16_384  # pending operations; more are run, so that a loop that never
 class Executor(Protocol):
     """What runs Graphs: composed by api.py, since capture knows neither lowering nor PJRT."""
 
-    def prepare(self, graph: Graph, donate: tuple[str, ...]) -> Any:
-        """An executable for `graph` under the numerics in force; inputs named in `donate` give up their buffers."""
+    def token(self) -> Any:
+        """What tells the numerics in force on this thread from others, by identity; quick."""
+
+    def policy(self) -> Hashable:
+        """The numerics in force on this thread: what operations recorded now are to be computed under."""
+
+    def looks_at_places(self, policy: Any) -> bool:
+        """Whether the policy's rules depend on source lines or module paths."""
+
+    def storage(self, policy: Any) -> Any:
+        """How the policy holds dtypes on the device (law N11)."""
+
+    def on_mismatch(self, policy: Any) -> str:
+        """What the policy says about operands whose dtypes must agree and don't: "error" or "cast"."""
+
+    def supports(self, graph: Graph, policy: Any) -> bool:
+        """Whether every node of `graph` can be lowered."""
+
+    def prepare(self, graph: Graph, donate: tuple[str, ...], policy: Any) -> Any:
+        """An executable for `graph` under a policy; inputs named in `donate` give up their buffers."""
 
     def run(self, executable: Any, buffers: list[Any], scalars: list[Any], words: list[list[int]]) -> list[Any]:
         """The output buffers. scalars: the values of the inputs of kind "scalar", which come last. words: two random
         ones for each node that draws, in order."""
 
-    def policy(self) -> Hashable:
-        """What a program's key holds besides its operations: the numerics in force."""
-
-    def on_mismatch(self) -> str:
-        """What the numerics in force say about operands whose dtypes must agree and don't: "error" or "cast"."""
-
-    def supports(self, graph: Graph) -> bool:
-        """Whether every node of `graph` can be lowered."""
-
-    def upload(self, tensor: torch.Tensor) -> Any:
+    def upload(self, tensor: torch.Tensor, policy: Any) -> Any:
         """A buffer with a copy of a dense CPU tensor's contents."""
 
     def download(self, buffer: Any, dtype: torch.dtype) -> torch.Tensor:
@@ -112,6 +123,11 @@ class Tape:
         self.counters = Counters()
         self.lock = threading.RLock()
         self.eager = False  # debug: run each operation at once
+        self.token: Any = object()  # of the numerics under which the pending operations were recorded
+        self.policy: Any = None
+        self.is_full = False
+        self.on_places: Callable[[bool], None] = lambda looked_at: None
+        self._places = False
         self.log = recompiles.Log()
         self._records: list[Record] = []
         self._roots: list[weakref.ref[Root]] = []
@@ -126,11 +142,48 @@ class Tape:
     def append(self, record: Record) -> None:
         records = self._records
         records.append(record)
-        if self.eager or len(records) >= _LARGEST:
+        if len(records) >= _LARGEST:
+            self.is_full = True  # run before the next operation: values that this one still needs have no tensor yet
+        if self.eager:
             # No tensor holds the record's own results yet.
             kept = [self.root(lazy) for lazy in record.outputs if lazy is not None]
             self.run()
             del kept
+
+    def turn(self) -> None:
+        """Before an operation is recorded: runs what is pending if it is too much, or belongs to other numerics.
+
+        Autograd's own thread goes on under those of the thread that called backward().
+        """
+        if self.is_full:
+            self._run()
+        token = self.executor.token()
+        if token is self.token or (torch_seam.current_autograd_node() is not None and self.policy is not None):
+            return
+        policy = self.executor.policy()
+        if policy != self.policy:
+            self._run()
+            self._refuse_other_storage(policy)
+            self.policy = policy
+            self._places = self.executor.looks_at_places(policy)
+            self.on_places(self._places)
+        self.token = token
+
+    def _refuse_other_storage(self, policy: Any) -> None:
+        if self.policy is None or self.executor.storage(policy) == self.executor.storage(self.policy):
+            return
+        if any(root.value.buffer is not None for ref in self._roots if (root := ref()) is not None):
+            raise UsageError(
+                "the storage map of the numerics changed while tensors are on the device",
+                why="they are held as the policy before said, and programs of the new one would read them wrongly",
+                help="set the policy before the first tensor is made, or move the tensors to the CPU and back",
+            )
+
+    def upload(self, tensor: torch.Tensor) -> Any:
+        """A buffer with a copy of a dense CPU tensor's contents."""
+        with self.lock:
+            self.turn()
+            return self.executor.upload(tensor, self.policy)
 
     def run(self) -> list[Failure]:
         """Computes what live tensors hold, and returns what failed. Operations that nothing needs are dropped."""
@@ -161,6 +214,7 @@ class Tape:
 
     def _run(self) -> list[Failure]:
         records, self._records = self._records, []
+        self.is_full = False
         roots = [root for ref in self._roots if (root := ref()) is not None]
         self._roots = [weakref.ref(root) for root in roots]
         if not records:
@@ -192,7 +246,7 @@ class Tape:
             wrong = next((o.buffer for o in record.operands if type(o.buffer) is Failure), None)
             if wrong is None:
                 for operand in record.operands:
-                    operand.record = None
+                    operand.record, operand.number = None, -1
                 try:
                     if len(records) == 1:
                         raise error
@@ -216,7 +270,8 @@ class Tape:
             scalars = [number for record in records for number in record.scalars]
             words = [record.words for record in records if record.words is not None]
             donated = tuple(i for i, lazy in enumerate(inputs) if id(lazy) not in held)
-            known = (self.executor.policy(), donated, tuple(key))
+            places = tuple([record.position for record in records]) if self._places else None
+            known = (self.policy, donated, tuple(key), places)
             variant = self._variant(known, records, inputs, kept, scalars, donated)
             buffers = [lazy.buffer for lazy in inputs]
             results = self.executor.run(variant.executable, buffers, [scalars[i] for i in variant.order], words)
@@ -231,7 +286,7 @@ class Tape:
 
     def _variant(
         self,
-        key: tuple[Hashable, tuple[int, ...], tuple[int, ...]],
+        key: tuple[Any, ...],
         records: list[Record],
         inputs: list[Lazy],
         kept: list[Lazy],
@@ -256,7 +311,7 @@ class Tape:
         else:
             self.log.program(records, inputs, kept, donated, key[0])
         graph = build_graph(records, inputs, kept, lifted)
-        executable = self.executor.prepare(graph, _reusable(inputs, kept, donated))
+        executable = self.executor.prepare(graph, _reusable(inputs, kept, donated), self.policy)
         variant = _Variant(scalars, lifted, executable, sorted(lifted))
         variants.append(variant)
         self.counters.programs += 1

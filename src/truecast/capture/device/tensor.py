@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from truecast.capture import torch_seam
 from truecast.capture.aliasing import Alias
 from truecast.capture.device.state import state
 from truecast.capture.device.values import Lazy, Meta
@@ -25,7 +26,7 @@ class PjrtTensor(torch.Tensor):
     _alias: Alias[Lazy]
 
     # Functions of torch need no hook of ours, only operations do; and results are PjrtTensors as they are.
-    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+    __torch_function__ = torch._C._disabled_torch_function_impl
 
     @staticmethod
     def make(meta: Meta, alias: Alias[Lazy]) -> PjrtTensor:
@@ -42,7 +43,7 @@ class PjrtTensor(torch.Tensor):
             )
         tensor._meta = meta
         tensor._alias = alias
-        return tensor  # type: ignore[no-any-return]
+        return tensor
 
     def become(self, other: PjrtTensor) -> None:
         """This tensor object has the shape, dtype and memory of `other` from now on (set_, resize_, t_, .data)."""
@@ -99,14 +100,14 @@ class PjrtTensor(torch.Tensor):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> PjrtTensor:
         if id(self) in memo:
-            return memo[id(self)]  # type: ignore[no-any-return]
+            return memo[id(self)]
         if not self.is_leaf:
             raise RuntimeError(
                 "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
                 "moment.  If you were attempting to deepcopy a module, this may be because of a torch.nn.utils."
                 "weight_norm usage, see https://github.com/pytorch/pytorch/pull/103001"
             )
-        copied: PjrtTensor = self.detach().clone()  # type: ignore[assignment]
+        copied: PjrtTensor = self.detach().clone()
         memo[id(self)] = copied
         for name, value in self.__dict__.items():
             if name not in ("_meta", "_alias"):
@@ -115,3 +116,6 @@ class PjrtTensor(torch.Tensor):
         if self.grad is not None:
             copied.grad = copy.deepcopy(self.grad, memo)
         return copied
+
+
+torch_seam.hide_from_dynamo(PjrtTensor.__dict__["__torch_dispatch__"].__func__)

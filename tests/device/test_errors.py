@@ -1,0 +1,152 @@
+"""Wrong programs raise what PyTorch raises, in its words, and lose nothing of what other tensors wait for."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional
+
+import truecast as tc
+from tests.device.beside import DEVICE, raised
+from truecast.capture.device.state import state
+from truecast.errors import UnsupportedError
+
+ones = torch.ones
+
+WRONG = {
+    "matmul": lambda d: ones(2, 3, device=d) @ ones(2, 3, device=d),
+    "broadcast": lambda d: ones(2, 3, device=d) + ones(4, device=d),
+    "select": lambda d: ones(3, device=d)[5],
+    "index": lambda d: ones(3, device=d)[torch.tensor([5])],
+    "index_put": lambda d: ones(3, device=d).index_put_((torch.tensor([-4]),), ones(1, device=d)),
+    "mask": lambda d: ones(3, 3, device=d)[ones(4, dtype=torch.bool, device=d)],
+    "view": lambda d: ones(2, 3, device=d).view(5),
+    "cat": lambda d: torch.cat([ones(2, 3, device=d), ones(2, 4, device=d)]),
+    "linear": lambda d: functional.linear(ones(2, 3, device=d), ones(4, 5, device=d)),
+    "linear dtype": lambda d: functional.linear(ones(2, 3, device=d), ones(4, 3, device=d, dtype=torch.bfloat16)),
+    "result type": lambda d: ones(2, device=d, dtype=torch.long).add_(1.5),
+    "expanded": lambda d: ones(3, device=d).expand(2, 3).add_(1),
+    "in place": lambda d: ones(2, device=d).add_(ones(3, 2, device=d)),
+    "item": lambda d: ones(3, device=d).item(),
+    "embedding": lambda d: functional.embedding(torch.tensor([1.0], device=d), ones(3, 2, device=d)),
+    "index_select": lambda d: ones(2, 3, device=d).index_select(0, torch.tensor([1.0], device=d)),
+    "softmax": lambda d: ones(2, 3, device=d).softmax(5),
+    "copy": lambda d: ones(3, device=d).copy_(ones(4, device=d)),
+    "truth": lambda d: bool(ones(3, device=d)),
+    "leaf": lambda d: ones(3, device=d).requires_grad_().add_(1),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_errors_are_pytorchs(name):
+    assert raised(WRONG[name], DEVICE) == raised(WRONG[name], "cpu")
+    assert raised(WRONG[name], "cpu")[1]
+
+
+def test_two_devices_in_one_operation():
+    for wrong in (
+        lambda: ones(3, device=DEVICE) + ones(3),
+        lambda: ones(3).add_(ones(3, device=DEVICE)),
+        lambda: torch.add(ones(3, device=DEVICE), 1, out=ones(3)),
+    ):
+        with pytest.raises(RuntimeError) as refused:
+            wrong()
+        assert str(refused.value) == (
+            "Expected all tensors to be on the same device, but found at least two devices, pjrt:0 and cpu!"
+        )
+
+
+def test_a_dtype_contract_names_the_line_that_brought_the_other_dtype_in():
+    weight = ones(4, 3, device=DEVICE, dtype=torch.bfloat16)
+    latents = ones(2, 3, device=DEVICE, dtype=torch.bfloat16)
+    sigma = torch.rand(1, 1, device=DEVICE)
+    noisy = sigma * latents
+    with pytest.raises(RuntimeError, match="expected m1 and m2 to have the same dtype") as refused:
+        functional.linear(noisy.neg(), weight)
+    first, origin = refused.value.__notes__
+    assert first.startswith("in test_errors.py:")
+    assert origin.startswith("float32 comes from test_errors.py:")
+    assert origin.endswith("mul(float32[1,1], bfloat16[2,3]) -> float32\n    sigma * latents")
+
+
+def test_the_policy_may_cast_instead():
+    weight = ones(4, 3, device=DEVICE, dtype=torch.bfloat16)
+    with tc.numerics(tc.Numerics.preset("cpu").with_settings(on_mismatch="cast")):
+        out = functional.linear(ones(2, 3, device=DEVICE), weight)
+        assert (out.dtype, out.sum().item()) == (torch.bfloat16, 24.0)
+
+
+def test_operations_keep_the_policy_they_were_asked_for_under():
+    x = torch.full((1,), 1.0, device=DEVICE, dtype=torch.bfloat16)
+    small = torch.full((1,), 2.0**-9, device=DEVICE, dtype=torch.bfloat16)
+    region, each = (tc.Numerics.preset("cpu").with_rule(compute="opmath", rounding=r) for r in ("region", "op"))
+    with tc.numerics(region):
+        wide = x + small - x
+    with tc.numerics(each):
+        narrow = x + small - x
+    assert (wide.item(), narrow.item()) == (2.0**-9, 0.0)
+
+
+def test_an_error_loses_nothing_that_is_pending():
+    y = ones(3, device=DEVICE) * 2
+    with pytest.raises(RuntimeError):
+        y @ ones(4, 4, device=DEVICE)
+    assert y.sum().item() == 6
+
+
+def test_a_program_that_cannot_be_compiled_gives_what_it_can(monkeypatch):
+    tc.sync()
+    prepare = state.tape.executor.prepare
+
+    def refuse_sine(graph, donate, policy):
+        if any(node.op == "aten.sin.default" for node in graph.nodes):
+            raise RuntimeError("no room for a sine")
+        return prepare(graph, donate, policy)
+
+    monkeypatch.setattr(state.tape.executor, "prepare", refuse_sine)
+    x = torch.arange(3.0, device=DEVICE)
+    doubled = x * 2
+    failed = doubled.sin()
+    after = failed + 1
+    other = doubled + 1
+    assert other.tolist() == [1.0, 3.0, 5.0]
+    for lost in (failed, after):
+        with pytest.raises(RuntimeError, match="no room for a sine") as refused:
+            lost.cpu()
+        assert refused.value.__notes__[0].startswith("in aten.sin.default at test_errors.py:")
+    pending = x.sin()
+    with pytest.raises(RuntimeError, match="no room for a sine"):
+        tc.sync()
+    del pending
+
+
+def test_the_cpu_may_be_forbidden(monkeypatch):
+    monkeypatch.setenv("TRUECAST_FALLBACK", "error")
+    x = ones(3, 3, device=DEVICE)
+    with pytest.raises(UnsupportedError, match="TRUECAST_FALLBACK=error forbids the CPU"):
+        torch.ops.aten._foobar.default(x)
+
+
+def test_the_cpu_helps_once_with_a_warning():
+    x = ones(3, 3, device=DEVICE)
+    before = tc.metrics().fallbacks.get("aten._foobar.default", 0)
+    with pytest.warns(UserWarning, match="aten._foobar.default runs on the CPU: truecast has no lowering"):
+        torch.ops.aten._foobar.default(x)
+    torch.ops.aten._foobar.default(x)
+    assert tc.metrics().fallbacks["aten._foobar.default"] == before + 2
+
+
+def test_each_operation_at_once():
+    state.tape.eager = True
+    try:
+        x = ones(3, device=DEVICE)
+        y = x.view(3, 1).expand(3, 2)
+        x.add_(1)
+        runs = tc.metrics().runs
+        z = y.t() * 2
+        assert tc.metrics().runs > runs
+        assert z.tolist() == [[4.0] * 3] * 2
+        with pytest.raises(IndexError, match=r"^index 7 is out of bounds for dimension 0 with size 3$"):
+            x[torch.tensor([7], device=DEVICE)]
+    finally:
+        state.tape.eager = False
