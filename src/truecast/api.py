@@ -34,7 +34,16 @@ if TYPE_CHECKING:
     from truecast.capture.device.tape import Counters
 
 __all__ = [
-    *("capture", "device", "dynamo_backend", "explain", "load", "lower", "metrics", "plan", "recording", "sync"),
+    "capture",
+    "device",
+    "dynamo_backend",
+    "explain",
+    "load",
+    "lower",
+    "metrics",
+    "plan",
+    "recording",
+    "sync",
     "why_recompiled",
 ]
 

@@ -223,3 +223,20 @@ def test_a_module_converts_fake_parameters_by_a_swap_that_is_told() -> None:
         layer = torch.nn.Linear(2, 2, bias=False).to(torch.bfloat16)
     assert told == [(torch.float32, torch.bfloat16)]
     assert layer.weight.dtype is torch.bfloat16
+
+
+def test_a_rebuilt_parameter_is_one() -> None:
+    made = torch_seam.rebuild_parameter(torch.ones(2), False, {})
+    assert isinstance(made, nn.Parameter) and not made.requires_grad
+
+
+def test_a_rebuilt_tensor_is_where_it_was() -> None:
+    made = torch_seam.rebuild_from_cpu(torch.ones(2), torch.float64, "meta", True)
+    assert (made.device.type, made.dtype, made.requires_grad) == ("meta", torch.float64, True)
+
+
+def test_an_overload_by_others_without_autograd() -> None:
+    assert torch_seam.composite_explicit(torch.ops.aten.relu.default) is None
+    x = torch.ones(2, requires_grad=True)
+    made = torch_seam.composite_explicit(torch.ops.aten.zeros_like.default)(x)
+    assert made.tolist() == [0.0, 0.0] and not made.requires_grad

@@ -15,7 +15,7 @@ from truecast.capture.aliasing import Emit
 FACTORED_BY_STRIDES = frozenset(("aten._linalg_det.default", "aten._linalg_slogdet.default"))
 
 
-def as_if_contiguous(emit: Emit, matrix: torch.Tensor, args: tuple[Any, ...]) -> tuple[Any, ...]:
+def as_if_contiguous(emit: Emit[Any], matrix: torch.Tensor, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments of a determinant with which a contiguous matrix gives what this one gives: a determinant is that of
     the transpose as well, and the factor of the transpose's transpose is the one that the backward expects."""
     if matrix.is_complex() or matrix.is_contiguous():

@@ -17,7 +17,12 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+)
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from truecast.sites import user_frame
@@ -435,6 +440,9 @@ def _names_in(code: Any) -> set[str]:
     nested = (_names_in(c) for c in code.co_consts if hasattr(c, "co_names"))
     return {*code.co_names, *code.co_varnames}.union(*nested)
 
+
+# What fake kernels raise where shapes or values depend on contents.
+DATA_DEPENDENT: tuple[type[Exception], ...] = (DynamicOutputShapeException, DataDependentOutputException)
 
 # Rebuilds a tensor from CPU contents on a device: (tensor, dtype, device, requires_grad); plain PyTorch has it.
 rebuild_from_cpu: Callable[..., Any] = torch._utils._rebuild_device_tensor_from_cpu_tensor

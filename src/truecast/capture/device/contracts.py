@@ -11,7 +11,7 @@ from truecast import dtypes, ops
 from truecast.capture.device.lowered_graph import of_call
 from truecast.capture.device.state import state
 from truecast.capture.device.values import Lazy, Meta, Record
-from truecast.capture.signature import agreeing_casts, violation
+from truecast.capture.signature import casts_for, violation
 from truecast.dtypes import DType
 from truecast.graph import Node, Value, values_in
 from truecast.ops.contracts import Violation
@@ -53,7 +53,7 @@ def broken_contract(
     broken = violation(op, row, node.args, node.kwargs)
     if broken is None:
         return None
-    casts = agreeing_casts(op, row, node.args, node.kwargs)
+    casts = casts_for(op, row, node.args, node.kwargs)
     return Refusal(broken, _agreed(node, casts, values, metas) if casts else None, _positions(node, broken, values))
 
 
