@@ -84,3 +84,13 @@ def test_the_backend_of_torch_compile_casts_too() -> None:
     got = torch.compile(F.linear, backend="truecast", options={"numerics": LENIENT})(x, weight)
     assert got.dtype is torch.bfloat16
     torch.testing.assert_close(got, F.linear(x.bfloat16(), weight))
+
+
+def test_what_capture_replaces_is_cast_inside() -> None:
+    bias, x, weight = torch.randn(4), torch.randn(3, 5), torch.randn(5, 4).bfloat16()
+    program = tc.lower(torch._addmm_activation, bias, x, weight, numerics=LENIENT)
+    assert [d.casts for node, d in program.plan.pairs() if node.op == "aten.addmm.default"] == [
+        (("self", dtypes.bfloat16), ("mat1", dtypes.bfloat16))
+    ]
+    want = torch._addmm_activation(bias.bfloat16(), x.bfloat16(), weight)
+    torch.testing.assert_close(program.compile()(bias, x, weight), want)

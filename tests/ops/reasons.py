@@ -6,7 +6,10 @@ value is a bug.
 
 from __future__ import annotations
 
-REASONS: dict[str, str] = {}
+REASONS: dict[str, str] = {
+    "grid_sampler_3d gradient": "float32 sums of 88 products that cancel, in another order: 1 element of 3,400 is out "
+    "of bounds; the root mean square error against float64 is eager's (8.36e-6, eager 8.38e-6)",
+}
 
 
 def reason(operator: str, column: str) -> str:

@@ -26,6 +26,8 @@ CASES: list[Case] = [
     ("_upsample_bilinear2d_aa", (2, 3, 9, 12), [4, 15], (False, None, None)),
     ("_upsample_bicubic2d_aa", (2, 3, 9, 12), [5, 7], (False, None, None)),
     ("_upsample_bicubic2d_aa", (2, 3, 9, 12), [5, 14], (True, None, None)),
+    ("_upsample_lanczos2d_aa", (2, 3, 9, 12), [5, 14], (False, None, None)),
+    ("_upsample_lanczos2d_aa", (2, 3, 9, 12), [4, 7], (True, None, None)),
 ]
 
 

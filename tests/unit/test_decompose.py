@@ -117,6 +117,18 @@ def test_each_foreach_operation_is_its_elements(op: str) -> None:
         torch.testing.assert_close(got[index], want, equal_nan=True)
 
 
+@pytest.mark.parametrize("use_gelu", (False, True))
+def test_an_activated_product_is_rounded_before_the_activation(use_gelu: bool) -> None:
+    def program(*given: torch.Tensor) -> torch.Tensor:
+        return torch._addmm_activation(*given, beta=2, alpha=3, use_gelu=use_gelu)
+
+    given = [torch.randn(shape).bfloat16() for shape in ((4,), (3, 5), (5, 4))]
+    graph = trace(program, tuple(given)).graph
+    assert [n.op for n in graph.nodes] == ["aten.addmm.default", f"aten.{'gelu' if use_gelu else 'relu'}.default"]
+    (got,) = interpret(graph, given)
+    assert torch.equal(got, program(*given))
+
+
 @torch.library.custom_op("truecast_tests::scaled", mutates_args=())
 def scaled(x: torch.Tensor, factor: float) -> torch.Tensor:
     return (x.float() * factor).to(x.dtype)

@@ -31,6 +31,8 @@ def definition_of(op: str) -> Callable[..., Any] | None:
     if row is not None and row.kind != "composite":
         return None
     func = overload(op)
+    if op == "aten._addmm_activation.default":
+        return _addmm_activation
     if op.startswith("aten._foreach_") and op not in _RAW:
         return functools.partial(_each, op)
     table = torch_seam.core_decompositions()
@@ -59,6 +61,12 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         if (row is None or row.kind == "composite") and not torch_seam.decides_precision(function):
             found[func] = function
     return found
+
+
+def _addmm_activation(bias: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1, use_gelu: bool = False) -> Any:
+    """On the CPU the product is rounded before the activation; PyTorch's own definition computes both in opmath."""
+    product = torch.ops.aten.addmm.default(bias, a, b, beta=beta, alpha=alpha)
+    return torch.ops.aten.gelu.default(product) if use_gelu else torch.ops.aten.relu.default(product)
 
 
 def _each(op: str, *args: Any, **kwargs: Any) -> list[torch.Tensor]:
@@ -191,7 +199,8 @@ def _traced(node: Node, definition: Callable[..., Any]) -> Graph:
         return list(result) if isinstance(result, list | tuple) else result
 
     with torch_seam.without_modes(), torch.no_grad():
-        return trace(call, tensors).graph
+        # Operands that disagree got here only where the policy casts them (law N12): its inner nodes are cast as well.
+        return trace(call, tensors, on_violation="cast").graph
 
 
 def concrete(argument: Argument, tensors: Any, type_name: str) -> Any:

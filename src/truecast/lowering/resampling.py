@@ -1,4 +1,4 @@
-"""Resampling to another size: nearest, linear, cubic, and both with antialiasing; their backwards.
+"""Resampling to another size: nearest, linear, cubic, the last two and Lanczos with antialiasing; their backwards.
 
 Each is one linear map per spatial axis (taps.py); the tables below are ATen's index arithmetic (UpSample.h,
 UpSampleKernel.cpp), in its opmath type: float32 for anything but float64, since a source position on the edge
@@ -102,6 +102,10 @@ def _keys(x: float) -> float:
     return ((x - 5) * x + 8) * x * a - 4 * a if x < 2 else 0.0
 
 
+def _lanczos(x: float) -> float:
+    return float(np.sinc(x) * np.sinc(x / 3)) if abs(x) < 3 else 0.0
+
+
 def _antialiased(kernel: Callable[[float], float], width: int) -> Table:
     def table(extent: int, outputs: int, align_corners: bool, factor: float | None, real: Any) -> Taps:
         scale = _scale(extent, outputs, align_corners, factor, real)
@@ -191,3 +195,4 @@ _register("upsample_trilinear3d", _linear)
 _register("upsample_bicubic2d", _cubic)
 _register("_upsample_bilinear2d_aa", _antialiased(_triangle, 2))
 _register("_upsample_bicubic2d_aa", _antialiased(_keys, 4))
+_register("_upsample_lanczos2d_aa", _antialiased(_lanczos, 6))

@@ -9,6 +9,7 @@ from truecast.ops.table import rows
 ROWS = (
     # Products of matrices, in the forms that PyTorch writes out as views and mm, bmm, addmm.
     *rows("linear matmul einsum tensordot bilinear inner outer ger kron chain_matmul", "composite"),
+    *rows("_addmm_activation", "composite"),
     *rows("linalg_multi_dot linalg_matmul linalg_vecdot linalg_matrix_power matrix_power", "composite"),
     # Convolutions by rank.
     *rows("conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d", "composite"),

@@ -13,7 +13,7 @@ ROWS = (
     *rows("bmm", "contraction", numeric="self mat2", accumulates=_PRODUCTS),
     *rows("mv", "contraction", numeric="self vec", accumulates=_PRODUCTS),
     *rows("dot vdot", "contraction", numeric="self tensor other", accumulates=_PRODUCTS),
-    *rows("addmm _addmm_activation", "contraction", numeric="self mat1 mat2", accumulates=_PRODUCTS),
+    *rows("addmm", "contraction", numeric="self mat1 mat2", accumulates=_PRODUCTS),
     *rows("addmv", "contraction", numeric="self mat vec", accumulates=_PRODUCTS),
     *rows("addr", "contraction", "promote", numeric="self vec1 vec2", accumulates="one product"),
     *rows("baddbmm addbmm", "contraction", numeric="self batch1 batch2", accumulates=_PRODUCTS),
