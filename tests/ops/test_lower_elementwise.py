@@ -157,6 +157,24 @@ def test_special_of_two(dtype: torch.dtype) -> None:
     check(cases, at_least=4)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_a_quotient_by_a_constant_rounds_once(dtype: torch.dtype) -> None:
+    """XLA multiplies by the reciprocal of a constant, which rounds twice: 41 / 41 < 1, and truncates to 0."""
+    x = torch.arange(1, 500, dtype=dtype)
+    cases = [
+        Case("aten.div.Tensor", (x, 7), ulps=0.5),
+        Case("aten.div.Scalar", (x, 7), ulps=0.5),
+        Case("aten.div.Tensor_mode", (x * 41, 41), {"rounding_mode": "trunc"}, ulps=0),
+        Case("aten.round.decimals", (x / 8,), {"decimals": 2}, ulps=0.5),
+        Case("aten.round.decimals", (x * 3,), {"decimals": -1}, ulps=0.5),
+        *(Case("aten.mean.default", (torch.ones(n, dtype=dtype),), ulps=0) for n in (41, 47, 55)),
+        Case("aten.avg_pool2d.default", (torch.ones(1, 1, 41, 1, dtype=dtype), [41, 1]), ulps=0),
+        Case("aten._adaptive_avg_pool2d.default", (torch.ones(1, 1, 41, 1, dtype=dtype), [1, 1]), ulps=0),
+        Case("aten.linspace.Tensor_Scalar", (torch.tensor(50), 1, 50), {"dtype": torch.int64}, ulps=0),
+    ]
+    check(cases, at_least=11)
+
+
 def test_zeta_left_of_zero() -> None:
     """Between and at the poles; polygamma of degree n is zeta with n + 1 there."""
     q = torch.tensor([-1000.6, -10.3, -7.5, -3.25, -2.0, -1.0, -0.7, -0.5, -1e-3, 0.0, -math.inf, math.inf, math.nan])

@@ -15,6 +15,7 @@ import numpy as np
 from jax import lax
 
 from truecast.lowering.context import Array, Context
+from truecast.lowering.division import divided
 from truecast.lowering.pooling import lowest
 from truecast.lowering.registry import lowers
 from truecast.lowering.taps import Taps
@@ -52,7 +53,7 @@ def _adaptive_avg_pool(ctx: Context, self: Array, output_size: Sequence[int]) ->
     x = ctx.accumulated(self)
     for axis in range(rank):
         x = _taps(spatial[axis], out[axis]).apply(ctx, x, self.ndim - rank + axis)
-    return x / jnp.asarray(_area(spatial, out).astype(x.dtype))
+    return divided(x, jnp.broadcast_to(jnp.asarray(_area(spatial, out).astype(x.dtype)), x.shape))
 
 
 @lowers("_adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward")

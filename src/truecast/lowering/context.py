@@ -17,6 +17,7 @@ from truecast.dtypes import DType
 from truecast.errors import UnsupportedError
 from truecast.graph import Node, Value
 from truecast.lowering import accumulation, products
+from truecast.lowering.division import divided
 from truecast.numerics.plan import Decision
 
 Array: TypeAlias = jax.Array
@@ -117,7 +118,7 @@ class Context:
         """The mean along `axes`: summed and divided in `accumulate` (law N4), returned in x's dtype."""
         count = math.prod(x.shape[axis] for axis in axes)
         total = self.sum(self.accumulated(x), axes, keepdims)
-        return lax.convert_element_type(total / self.constant(count, total), x.dtype)
+        return lax.convert_element_type(divided(total, self.fill(count, total)), x.dtype)
 
     def dot(
         self,

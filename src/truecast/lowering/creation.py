@@ -14,6 +14,7 @@ from jax import lax
 
 from truecast.lowering.cast import broadcast_to, converted
 from truecast.lowering.context import Array, Context
+from truecast.lowering.division import divided
 from truecast.lowering.registry import lowers, register
 
 _INT64, _FLOAT64, _COMPLEX128 = np.dtype("int64"), np.dtype("float64"), np.dtype("complex128")
@@ -83,7 +84,7 @@ def spaced(start: Any, end: Any, steps: int) -> Array:
     if steps == 1:
         return first
     index = lax.iota(_FLOAT64, steps)
-    step = lax.div(lax.sub(last, first), lax.full((steps,), steps - 1, _FLOAT64))
+    step = divided(lax.sub(last, first), lax.full((steps,), steps - 1, _FLOAT64))
     from_end = lax.sub(lax.full((steps,), steps - 1, _FLOAT64), index)
     near = lax.lt(index, lax.full((steps,), steps // 2, _FLOAT64))
     return lax.select(near, lax.add(first, lax.mul(step, index)), lax.sub(last, lax.mul(step, from_end)))

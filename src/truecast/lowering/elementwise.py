@@ -15,8 +15,11 @@ import numpy as np
 from jax import lax
 
 from truecast import dtypes
+from truecast.graph import Value
 from truecast.lowering.context import Array, Context
+from truecast.lowering.division import divided
 from truecast.lowering.registry import lowers, register
+from truecast.ops.operands import bound
 
 SIGNED_OF_WIDTH: dict[int, np.dtype[Any]] = {2: np.dtype("int16"), 4: np.dtype("int32"), 8: np.dtype("int64")}
 
@@ -218,9 +221,10 @@ def _div(ctx: Context, self: Array, other: Array, rounding_mode: str | None = No
     if rounding_mode == "floor" or ctx.node.op.startswith("aten.floor_divide."):
         return floor_divide(self, other)
     if rounding_mode == "trunc":
-        quotient = lax.div(self, other)
+        quotient = divided(self, other)
         return quotient if is_integer(self) else trunc(_as_result(ctx, quotient))
-    return lax.div(self, other)
+    is_number = not isinstance(bound(ctx.node)["other"], Value)
+    return divided(self, other) if is_number else lax.div(self, other)
 
 
 def _remainder(x: Array, y: Array) -> Array:
@@ -378,7 +382,7 @@ def _round_decimals(ctx: Context, self: Array, decimals: int) -> Array:
     if not is_float(self):
         return self
     scale = like(self, 10.0 ** abs(decimals))
-    scaled, restore = (lax.mul, lax.div) if decimals >= 0 else (lax.div, lax.mul)
+    scaled, restore = (lax.mul, divided) if decimals >= 0 else (divided, lax.mul)
     return restore(lax.round(scaled(self, scale), lax.RoundingMethod.TO_NEAREST_EVEN), scale)
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from jax import lax
 
 from truecast.lowering.context import Array, Context
+from truecast.lowering.division import divided
 from truecast.lowering.registry import lowers
 
 
@@ -196,7 +197,7 @@ def _divisor(windows: _Windows, count_include_pad: bool, divisor_override: int |
 
 
 def _divided(ctx: Context, x: Array, divisor: np.ndarray[Any, Any]) -> Array:
-    return lax.div(x, jnp.broadcast_to(jnp.asarray(divisor.astype(x.dtype)), x.shape))
+    return divided(x, jnp.broadcast_to(jnp.asarray(divisor.astype(x.dtype)), x.shape))
 
 
 @lowers("avg_pool1d avg_pool2d avg_pool3d")

@@ -14,6 +14,7 @@ import numpy as np
 from jax import lax
 
 from truecast.lowering.context import Array, Context
+from truecast.lowering.division import divided
 from truecast.lowering.elementwise import is_bool, is_complex, is_nan, like
 from truecast.lowering.registry import lowers, register
 
@@ -101,7 +102,7 @@ def _moments(ctx: Context, x: Array, dim: Dims, correction: Any, keepdim: bool) 
     else:
         total = ctx.sum(lax.mul(distance, distance), axes)
     divisor = max(0.0, _count(x, axes) - float(1 if correction is None else correction))
-    variance = lax.div(total, like(total, divisor))
+    variance = divided(total, like(total, divisor))
     return kept(variance, axes, keepdim), kept(mean, axes, keepdim)
 
 
