@@ -20,6 +20,7 @@ import typer
 from typer.exceptions import TyperException
 
 from truecast.cli_explain import explain
+from truecast.cli_fix import fix
 from truecast.errors import TruecastError, UsageError
 
 FINDINGS, WRONG_USE, OUR_FAULT = 1, 2, 70
@@ -89,7 +90,9 @@ def lower(
 
 
 # What the command does not know is the script's; "--" ends the command's own options.
-app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(explain)
+_SCRIPT = {"allow_extra_args": True, "ignore_unknown_options": True}
+app.command(context_settings=_SCRIPT)(explain)
+app.command(context_settings=_SCRIPT)(fix)
 
 
 @numerics_app.command("list")

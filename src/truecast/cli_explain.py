@@ -37,7 +37,7 @@ def explain(
     if script is None:
         raise UsageError("a script or --code is needed", help="truecast explain train.py")
     for chosen in (*(select or ()), *(ignore or ())):
-        _known(chosen)
+        known(chosen)
     from truecast.scripts import checked, run_script
 
     checked(script)  # before anything heavy is imported
@@ -69,7 +69,8 @@ def page(code: str) -> str:
     return (importlib.resources.files("truecast.diagnose") / "codes" / f"{code}.md").read_text("utf-8").rstrip("\n")
 
 
-def _known(prefix: str) -> None:
+def known(prefix: str) -> None:
+    """Raises UsageError for the beginning of no code."""
     if not any(code.startswith(prefix) for code in codes()):
         raise UsageError(f"no code begins with {prefix!r}", values=f"there are {', '.join(codes())}")
 

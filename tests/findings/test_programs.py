@@ -6,6 +6,7 @@ proposes. A program that raises by itself says `# stops`.
 
 from __future__ import annotations
 
+import linecache
 import re
 import runpy
 import warnings
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import truecast as tc
+from truecast.diagnose.fix import fixes
 from truecast.report.report import Report
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
@@ -60,6 +62,22 @@ def test_a_program_gets_its_finding(path: Path) -> None:
     if mended is not None:
         edits = [f.edit.text.partition("  #")[0].strip() for f in report.findings if f.edit is not None]
         assert mended[1] in edits, str(report)
+
+
+MENDED = [path for path in PROGRAMS if "# mended: " in path.read_text()]
+
+
+@pytest.mark.parametrize("path", MENDED, ids=lambda p: p.stem)
+def test_the_proposed_line_mends_the_program(path: Path, tmp_path: Path) -> None:
+    copy = tmp_path / path.name
+    copy.write_bytes(path.read_bytes())
+    findings = explained(copy).findings
+    files, left = fixes(findings)
+    assert files and left == ()
+    for file in files:
+        file.path.write_bytes(file.after)
+    linecache.checkcache()
+    assert explained(copy).findings == ()
 
 
 @pytest.mark.parametrize("page", CODES, ids=lambda p: p.stem)

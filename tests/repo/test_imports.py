@@ -40,6 +40,7 @@ STAGE_OF_FILE = {
     "api": "api",
     "cli": "cli",
     "cli_explain": "cli",
+    "cli_fix": "cli",
     "__main__": "cli",
 }
 # The frameworks a stage may not touch.

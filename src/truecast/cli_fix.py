@@ -1,0 +1,132 @@
+"""`truecast fix SCRIPT [ARGS]`: the casts that remove the errors that `explain` finds, as a diff; --write applies them.
+
+--write runs the script again and keeps the change only if the findings it was made for are gone and no other error or
+warning has come. Exit codes: 0 no errors (left), 1 errors to fix or left, 2 wrong use or a broken script.
+"""
+
+from __future__ import annotations
+
+import json as json_module
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from truecast.cli_explain import known
+from truecast.errors import UsageError
+
+
+def fix(
+    context: typer.Context,
+    script: Annotated[Path, typer.Argument(metavar="SCRIPT", help="The script and its arguments.")],
+    write: Annotated[bool, typer.Option("--write", help="Change the files, and run the script again.")] = False,
+    fake: Annotated[bool, typer.Option("--fake", help="Fake tensors: no memory, no data, any size.")] = False,
+    select: Annotated[list[str] | None, typer.Option(metavar="CODE", help="Only codes that begin so.")] = None,
+) -> None:
+    """The casts that remove a script's errors, as a diff."""
+    for chosen in select or ():
+        known(chosen)
+    from truecast.scripts import checked
+
+    checked(script)
+    from truecast.diagnose.fix import fixes
+
+    arguments = list(context.args)
+    before = _explained(script, arguments, fake)
+    findings = [f for f in before.findings if _wanted(f.severity, f.code, select or [])]
+    files, left = fixes(findings)
+    for file in files:
+        typer.echo(file.diff(), nl=False)
+    for finding in left:
+        site = finding.places[0].site
+        typer.echo(f"not fixed: {finding.code} at {site}: {finding.help}", err=True)
+    if not findings:
+        typer.echo("nothing to fix", err=True)
+        return
+    if not write or not files:
+        raise typer.Exit(1)
+    _apply(files)
+    problem = "it was interrupted"
+    try:
+        problem = _problem(before, _again(script, arguments, fake), files)
+    finally:
+        if problem:
+            for file in files:
+                file.path.write_bytes(file.before)
+    if problem:
+        raise UsageError("the files are as they were", why=problem, help="the diff above is what was tried")
+    mended = sum(len(file.mends) for file in files)
+    typer.echo(
+        f"{mended} finding{'s' * (mended != 1)} fixed in {', '.join(str(f.path.name) for f in files)}; "
+        "the script ran again, and nothing new was found",
+        err=True,
+    )
+    if left:
+        raise typer.Exit(1)
+
+
+def _wanted(severity: str, code: str, select: list[str]) -> bool:
+    return code.startswith(tuple(select)) if select else severity == "error"
+
+
+def _explained(script: Path, arguments: list[str], fake: bool) -> Any:
+    """The report on one run of the script in this process; what the script prints goes to stderr."""
+    import contextlib
+
+    from truecast import api
+    from truecast.scripts import run_script
+
+    with contextlib.redirect_stdout(sys.stderr), api.recording(fake=fake) as tape:
+        stopped = run_script(script, arguments)
+        report = tape.explain(stopped)
+    if stopped:
+        raise UsageError(stopped, help="a script is fixed by what it does from beginning to end")
+    return report
+
+
+def _apply(files: Any) -> None:
+    for file in files:
+        if file.path.read_bytes() != file.before:
+            raise UsageError("a file changed meanwhile: nothing is written", where=file.path)
+    for file in files:
+        file.path.write_bytes(file.after)
+
+
+def _again(script: Path, arguments: list[str], fake: bool) -> dict[str, Any]:
+    """The report on the changed script, run in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        options = ["explain", "--json", str(report), "--fail-on", "never", *(["--fake"] if fake else [])]
+        command = [
+            sys.executable,
+            "-c",
+            "from truecast.cli import main; main()",
+            *options,
+            str(script),
+            "--",
+            *arguments,
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ))
+        if done.returncode != 0:
+            return {"stopped": done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "it did not run"}
+        found: dict[str, Any] = json_module.loads(report.read_text("utf-8"))
+        return found
+
+
+def _problem(before: Any, after: dict[str, Any], files: Any) -> str:
+    """Why the change is not kept; "" if it is."""
+    if "stopped" in after:
+        return f"the changed script does not run to its end: {after['stopped']}"
+    mended = {finding.code for file in files for finding in file.mends}
+    old = Counter(f.code for f in before.findings if f.severity != "info")
+    new = Counter(f["code"] for f in after["findings"] if f["severity"] != "info")
+    worse = sorted(code for code in new if new[code] > old[code])
+    if worse:
+        return f"the changed script has findings that it did not have: {', '.join(worse)}"
+    stayed = sorted(code for code in mended if new[code] >= old[code])
+    return f"the findings are still there: {', '.join(stayed)}" if stayed else ""
