@@ -58,9 +58,8 @@ def multiply(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def main() -> None:
-    print(
-        f"A Llama of {sum(p.numel() for p in make_model().parameters()):,} parameters, {STEPS} steps of AdamW in bfloat16\n"
-    )
+    parameters = sum(p.numel() for p in make_model().parameters())
+    print(f"A Llama of {parameters:,} parameters, {STEPS} steps of AdamW in bfloat16\n")
     curves = {"eager": train(None), **{name: train(name) for name in NUMERICS}}
     print("loss   " + "".join(f"{name:>10}" for name in curves))
     for step in range(STEPS):

@@ -53,7 +53,8 @@ def rule_for(node: Node) -> Lowering:
         values=", ".join(map(str, node.inputs)),
         why="truecast lowers what its table covers and never guesses"
         + (f"; the nearest covered operation is aten.{near[0]}" if near else ""),
-        help="add a row in ops/ and a rule in lowering/ (CONTRIBUTING.md, 'Add an operation'), or write it with covered operations",
+        help="add a row in ops/ and a rule in lowering/ (CONTRIBUTING.md, 'Add an operation'), or write it with covered"
+        " operations",
     )
 
 
