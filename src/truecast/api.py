@@ -15,6 +15,7 @@ from truecast.capture.captured import Captured
 from truecast.capture.tape import OnViolation
 from truecast.diagnose import checks
 from truecast.diagnose.flow import Flow
+from truecast.diagnose.ignored import is_ignored
 from truecast.errors import TruecastError, UsageError
 from truecast.graph import Graph
 from truecast.lowering.calling import Calling, of_graph
@@ -117,7 +118,9 @@ def recording(*, fake: bool = False) -> Iterator[Recording]:
 
 
 def _report(graph: Graph, observations: Observations, operations: int, stopped: str) -> Report:
-    return Report(checks.run(Flow(graph, observations)), operations, stopped)
+    found = checks.run(Flow(graph, observations))
+    kept = tuple(f for f in found if not is_ignored(f))
+    return Report(kept, operations, stopped, len(found) - len(kept))
 
 
 def _stopped(error: BaseException) -> str:

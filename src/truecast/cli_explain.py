@@ -25,6 +25,9 @@ def explain(
     script: Annotated[Path | None, typer.Argument(metavar="SCRIPT", help="The script and its arguments.")] = None,
     fake: Annotated[bool, typer.Option("--fake", help="Fake tensors: no memory, no data, any size.")] = False,
     json: Annotated[Path | None, typer.Option("--json", metavar="F", help="Write the report as JSON.")] = None,
+    sarif: Annotated[Path | None, typer.Option("--sarif", metavar="F", help="Write the report as SARIF.")] = None,
+    baseline: Annotated[Path | None, typer.Option(metavar="F", help="Leave out the findings that F knows.")] = None,
+    write_baseline: Annotated[Path | None, typer.Option(metavar="F", help="Write what was found as known.")] = None,
     fail_on: Annotated[FailOn, typer.Option(help="The least severity that makes the exit code 1.")] = "error",
     select: Annotated[list[str] | None, typer.Option(metavar="CODE", help="Only codes that begin so.")] = None,
     ignore: Annotated[list[str] | None, typer.Option(metavar="CODE", help="All but codes that begin so.")] = None,
@@ -46,10 +49,16 @@ def explain(
     with api.recording(fake=fake) as tape:
         stopped = run_script(script, list(context.args))
         report = tape.explain(stopped).only(select or (), ignore or ())
+    if write_baseline is not None:
+        _write(write_baseline, report.to_baseline())
+    if baseline is not None:
+        report = report.beyond(baseline)
     sys.stdout.flush()
     typer.echo(report.render(_width(), _colored()))
     if json is not None:
         _write(json, report.to_json())
+    if sarif is not None:
+        _write(sarif, report.to_sarif())
     if stopped:
         raise UsageError(stopped)
     if fail_on != "never" and report.at_least(fail_on):

@@ -5,6 +5,7 @@ Imports the leaves only.
 
 from __future__ import annotations
 
+import linecache
 import os
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ def run_script(script: Path, arguments: list[str]) -> str:
     code 0; else what stopped it. Raises UsageError for a file that is no Python program."""
     path = script.resolve()
     code = checked(script, path)
+    linecache.checkcache()  # what another run in this process read of its source may have changed
     module = ModuleType("__main__")
     module.__file__ = str(path)
     module.__dict__["__builtins__"] = __builtins__

@@ -10,10 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 import truecast as tc
 from truecast import cli
 from truecast.report.text import summary
+from truecast.testing import assert_dtype_clean
 
 ROOT = Path(__file__).parents[2]
 BLEND = """\
@@ -234,6 +236,71 @@ def test_json_is_of_schema_1(here: Path, capsys: pytest.CaptureFixture[str]) -> 
     ]
     with pytest.raises(AssertionError):
         validate({**document, "schema": 2})
+
+
+def test_sarif_names_lines_and_columns(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ends(capsys, BLEND, "--sarif", "report.sarif")
+    log = json.loads(Path("report.sarif").read_text())
+    (run,) = log["runs"]
+    (result,) = run["results"]
+    assert log["version"] == "2.1.0"
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["TC101"]
+    assert (result["ruleId"], result["level"], result["occurrenceCount"]) == ("TC101", "error", 2)
+    assert result["locations"][0]["physicalLocation"] == {
+        "artifactLocation": {"uri": "train.py"},
+        "region": {"startLine": 8, "startColumn": 5, "endLine": 8, "endColumn": 16},
+    }
+    assert [r["physicalLocation"]["region"]["startLine"] for r in result["relatedLocations"]] == [7]
+
+
+def test_a_comment_sets_a_finding_aside(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    last = "nothing found in 14 operations, 1 set aside"
+    for line in ("conv(noisy)", "noisy = (1 - s) * latents"):
+        for codes in ("TC101", "TC1", "TC2, TC101"):
+            script = BLEND.replace(line, f"{line}  # truecast: ignore[{codes}] a test")
+            assert ends(capsys, script) == (0, f"{last}\n", "")
+    assert ends(capsys, BLEND.replace("conv(noisy)", "conv(noisy)  # truecast: ignore[TC2] no"))[0] == 1
+    assert ends(capsys, BLEND.replace("conv(noisy)", "conv(noisy)  # truecast: ignore[] no"))[0] == 1
+
+
+def test_a_baseline_knows_findings_wherever_they_move(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ends(capsys, BLEND, "--write-baseline", "known.json")[0] == 1
+    code, out, _ = ends(capsys, "# a line more\n" + BLEND, "--baseline", "known.json")
+    assert (code, out) == (0, "nothing found in 14 operations, 1 set aside\n")
+    other = BLEND + "torch.nn.Linear(2, 2, dtype=torch.float16)(torch.ones(2))\n"
+    code, out, _ = ends(capsys, other, "--baseline", "known.json")
+    assert code == 1 and out.endswith("1 error in 23 operations, 1 set aside\n")
+    Path("known.json").write_text("{}")
+    assert ends(capsys, BLEND, "--baseline", "known.json")[2] == (
+        "truecast: this is no baseline file (known.json); help: truecast explain --write-baseline F makes one\n"
+    )
+
+
+def test_assert_dtype_clean() -> None:
+    layer = torch.nn.Linear(4, 4, dtype=torch.bfloat16)
+    assert_dtype_clean(layer, torch.ones(2, 4, dtype=torch.bfloat16))
+    with pytest.raises(AssertionError, match=r"error\[TC101\]: a float32 activation meets a bfloat16 weight"):
+        assert_dtype_clean(layer, torch.ones(2, 4))
+    assert_dtype_clean(layer, torch.ones(2, 4), ignore=["TC1"])
+    with pytest.raises(AssertionError, match="the program stopped: RuntimeError"):
+        assert_dtype_clean(layer, torch.ones(2, 5, dtype=torch.bfloat16))
+
+
+pytest_plugins = ["pytester"]
+
+
+def test_the_fixture_fails_a_test_with_the_report(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import torch
+
+        def test_layer(assert_dtype_clean):
+            assert_dtype_clean(torch.nn.Linear(4, 4, dtype=torch.bfloat16), torch.ones(2, 4))
+        """
+    )
+    result = pytester.runpytest_inprocess("-p", "truecast.pytest_plugin")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*error*TC101*: a float32 activation meets a bfloat16 weight*"])
 
 
 def test_the_summary_counts() -> None:

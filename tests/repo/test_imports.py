@@ -41,6 +41,8 @@ STAGE_OF_FILE = {
     "cli": "cli",
     "cli_explain": "cli",
     "cli_fix": "cli",
+    "testing": "cli",
+    "pytest_plugin": "cli",
     "__main__": "cli",
 }
 # The frameworks a stage may not touch.

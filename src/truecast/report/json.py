@@ -10,18 +10,18 @@ from truecast.diagnose.finding import SEVERITIES, Finding, Place
 SCHEMA = 1
 
 
-def render(findings: tuple[Finding, ...], operations: int, stopped: str) -> str:
+def render(findings: tuple[Finding, ...], operations: int, stopped: str, set_aside: int = 0) -> str:
     """The report as one JSON object, indented."""
-    return json.dumps(document(findings, operations, stopped), indent=2, ensure_ascii=False)
+    return json.dumps(document(findings, operations, stopped, set_aside), indent=2, ensure_ascii=False)
 
 
-def document(findings: tuple[Finding, ...], operations: int, stopped: str) -> dict[str, Any]:
+def document(findings: tuple[Finding, ...], operations: int, stopped: str, set_aside: int = 0) -> dict[str, Any]:
     """The report as plain dicts and lists."""
     summary: dict[str, Any] = {s: sum(f.severity == s for f in findings) for s in reversed(SEVERITIES)}
     return {
         "schema": SCHEMA,
         "findings": [_finding(f) for f in findings],
-        "summary": {**summary, "operations": operations, "stopped": stopped},
+        "summary": {**summary, "operations": operations, "stopped": stopped, "set_aside": set_aside},
     }
 
 

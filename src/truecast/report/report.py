@@ -4,28 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from truecast.diagnose.finding import SEVERITIES, Finding, Severity
+from truecast.report import baseline, sarif, text
 from truecast.report import json as json_report
-from truecast.report import text
 
 
 @dataclass(frozen=True)
 class Report:
     """findings: one per cause, errors first. operations: how many were recorded. stopped: why the program did not run
-    to its end, "" if it did."""
+    to its end, "" if it did. set_aside: how many findings a comment or a baseline set aside."""
 
     findings: tuple[Finding, ...]
     operations: int = 0
     stopped: str = ""
+    set_aside: int = 0
 
     def render(self, width: int = 0, color: bool = False) -> str:
         """What a person reads. width: 0 for unlimited."""
-        return text.render(self.findings, self.operations, self.stopped, width, color)
+        return text.render(self.findings, self.operations, self.stopped, width, color, self.set_aside)
 
     def to_json(self) -> str:
         """What a program reads: schema 1."""
-        return json_report.render(self.findings, self.operations, self.stopped)
+        return json_report.render(self.findings, self.operations, self.stopped, self.set_aside)
+
+    def to_sarif(self) -> str:
+        """What code-review tools read: SARIF 2.1.0."""
+        return sarif.render(self.findings)
+
+    def to_baseline(self) -> str:
+        """A file for `beyond`: these findings are known."""
+        return baseline.write(self.findings)
+
+    def beyond(self, path: Path) -> Report:
+        """Without the findings that a baseline file knows."""
+        known = baseline.read(path)
+        new = tuple(f for f in self.findings if baseline.key(f) not in known)
+        return replace(self, findings=new, set_aside=self.set_aside + len(self.findings) - len(new))
 
     def __str__(self) -> str:
         return self.render()

@@ -12,18 +12,21 @@ _MOST_PLACES = 3  # besides the symptom: one cause may show at every layer
 _COLORS: dict[Severity, str] = {"error": "1;31", "warning": "1;33", "info": "1;36"}
 
 
-def render(findings: tuple[Finding, ...], operations: int, stopped: str, width: int, color: bool) -> str:
+def render(
+    findings: tuple[Finding, ...], operations: int, stopped: str, width: int, color: bool, set_aside: int = 0
+) -> str:
     """Every finding, then one line that counts them."""
     printer = _Printer(width, color)
     parts = [printer.finding(finding) for finding in findings]
-    return "\n\n".join([*parts, summary(findings, operations, stopped)])
+    return "\n\n".join([*parts, summary(findings, operations, stopped, set_aside)])
 
 
-def summary(findings: tuple[Finding, ...], operations: int, stopped: str) -> str:
+def summary(findings: tuple[Finding, ...], operations: int, stopped: str, set_aside: int = 0) -> str:
     """ "1 error, 2 warnings in 812 operations"."""
     counts = [(sum(f.severity == s for f in findings), s) for s in ("error", "warning", "info")]
     named = [f"{n} {s}{'s' * (n != 1 and s != 'info')}" for n, s in counts if n]
     line = f"{', '.join(named) or 'nothing found'} in {operations} operation{'s' * (operations != 1)}"
+    line += f", {set_aside} set aside" if set_aside else ""
     return f"{line}; {stopped}" if stopped else line
 
 
