@@ -109,3 +109,16 @@ def test_fractional_max_pool_and_max_unpool() -> None:
     out, indices = aten.max_pool3d_with_indices(volume, [2, 2, 2])
     calls.append(call("aten.max_unpool3d.default", out, indices, [5, 6, 7], [2, 2, 2], [0, 0, 0], ulps=0))
     compare_all(calls, ulps=8)
+
+
+def test_empty_batches() -> None:
+    image, volume = torch.zeros(0, 2, 6, 6), torch.zeros(0, 1, 4, 5, 4)
+    grad, indices = torch.zeros(0, 2, 3, 3), torch.zeros(0, 2, 3, 3, dtype=torch.int64)
+    compare_all(
+        [
+            call("aten.fractional_max_pool3d.default", volume, [2, 2, 1], [2, 2, 2], torch.rand(0, 1, 3)),
+            call("aten.adaptive_max_pool2d.default", image, [3, 3]),
+            call("aten.adaptive_max_pool2d_backward.default", grad, image, indices),
+            call("aten.max_unpool2d.default", grad, indices, [6, 6]),
+        ]
+    )

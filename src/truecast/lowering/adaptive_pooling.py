@@ -89,6 +89,9 @@ def _max_of_windows(
     rows: [rows, *spatial]. Per spatial dim, positions: [rows, outputs, taps] and valid: [outputs, taps].
     """
     rank, count = len(positions), rows.shape[0]
+    if count == 0:
+        outputs = (0, *(p.shape[1] for p in positions))
+        return lax.full(outputs, 0, rows.dtype), lax.full(outputs, 0, "int64")
     flat = rows.reshape(count, -1)
     # Dims of the windows: [rows, out 1 .. out n, taps 1 .. taps n].
     index: Any = jnp.zeros((), "int64")
@@ -146,10 +149,11 @@ def _indexed_backward(ctx: Context, grad_output: Array, self: Array, indices: Ar
     """Each output's gradient, added at the index its maximum came from."""
     rank = _rank(ctx)
     count = math.prod(self.shape[:-rank])
-    grad = ctx.accumulated(grad_output).reshape(count, -1)
+    outputs = (count, math.prod(grad_output.shape[-rank:]))
+    grad = ctx.accumulated(grad_output).reshape(outputs)
     zeros = lax.full((count, math.prod(self.shape[-rank:])), 0, grad.dtype)
     row = jnp.arange(count)[:, None]
-    return zeros.at[row, indices.reshape(count, -1)].add(grad).reshape(self.shape)
+    return zeros.at[row, indices.reshape(outputs)].add(grad).reshape(self.shape)
 
 
 @lowers("max_unpool2d max_unpool3d")
@@ -158,5 +162,6 @@ def _max_unpool(ctx: Context, self: Array, indices: Array, output_size: Sequence
     count = math.prod(self.shape[:-rank])
     zeros = lax.full((count, math.prod(ctx.shape[-rank:])), 0, self.dtype)
     row = jnp.arange(count)[:, None]
-    filled = zeros.at[row, indices.reshape(count, -1)].set(self.reshape(count, -1))
+    places = (count, math.prod(self.shape[-rank:]))
+    filled = zeros.at[row, indices.reshape(places)].set(self.reshape(places))
     return filled.reshape(ctx.shape)
