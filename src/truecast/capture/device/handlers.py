@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from truecast.capture import aliasing, decompose, torch_seam
-from truecast.capture.aliasing import memory_order, single_step
+from truecast.capture.aliasing import Step, memory_order, single_step
 from truecast.capture.device import between, indexing, recurrent
 from truecast.capture.device.dispatch import (
     OffDevice,
@@ -72,7 +72,8 @@ def functional(func: Any) -> Handler:
 
 # ---- views ---------------------------------------------------------------------------------------------------
 
-# Views that aliasing.py can't invert: they are what as_strided makes of the same memory.
+# Views that aliasing.py can't invert: writes go through what as_strided makes of the same memory. So do those of a
+# part of an expanded tensor.
 _AS_STRIDED = frozenset(("aten.unfold.default",))
 
 
@@ -92,14 +93,16 @@ def _view(func: Any) -> Handler:
                 why="a view shares memory, so the CPU can't make it in the device's place",
                 help="copy first (`.clone()`), or use an operation that makes a new tensor",
             ) from None
-        if record.name in _AS_STRIDED:
-            meta = spec.outputs[0]
-            assert meta is not None
-            return _as_strided(aten.as_strided.default, (viewed, meta.shape, meta.strides, meta.offset), {})
         made = []
+        by_memory = record.name in _AS_STRIDED or viewed._meta.shares_elements
+        if by_memory:
+            alias = memory_order(alias, emit)
         for index, (meta, value) in enumerate(zip(spec.outputs, values, strict=True)):
             assert meta is not None and value is not None
-            step = single_step(spec.op, (alias.value, *with_numbers(spec.args[1:], ())), spec.kwargs, index)
+            if by_memory:
+                step = Step("aten.as_strided.default", (meta.shape, meta.strides, meta.offset))
+            else:
+                step = single_step(spec.op, (alias.value, *with_numbers(spec.args[1:], ())), spec.kwargs, index)
             made.append(PjrtTensor.make(meta, alias.view(step, value)))
         return shaped(func, made)
 

@@ -84,4 +84,7 @@ def _empty(meta: Meta) -> torch.Tensor:
 
 
 def _zeros(meta: Meta) -> torch.Tensor:
-    return torch.zeros(meta.shape, dtype=meta.dtype, device="cpu")
+    if 0 in meta.shape:
+        return torch.zeros(meta.shape, dtype=meta.dtype, device="cpu")
+    needed = meta.offset + 1 + sum((n - 1) * s for n, s in zip(meta.shape, meta.strides, strict=True))
+    return torch.zeros(needed, dtype=meta.dtype, device="cpu").as_strided(meta.shape, meta.strides, meta.offset)

@@ -30,7 +30,7 @@ class PjrtTensor(torch.Tensor):
 
     @staticmethod
     def make(meta: Meta, alias: Alias[Lazy]) -> PjrtTensor:
-        if meta.layout is None:
+        if meta.is_plain:
             tensor = _wrapper(PjrtTensor, meta.shape, dtype=meta.dtype, device=state.device)
         else:
             tensor = _wrapper(

@@ -18,10 +18,11 @@ Layout = tuple[tuple[int, ...], int]  # strides and storage offset, in elements
 class Meta:
     """Dtype, shape, strides and storage offset (in elements) of a tensor; interned, compared by identity.
 
-    layout: strides and offset, None for contiguous memory from offset 0 on.
+    layout: strides and offset, None for contiguous memory from offset 0 on. is_plain: there is nothing to say of its
+    strides; a view that kept one element of a dimension is contiguous and not plain.
     """
 
-    __slots__ = ("dtype", "layout", "offset", "shape", "strides")
+    __slots__ = ("dtype", "is_plain", "layout", "offset", "shape", "strides")
     _all: ClassVar[dict[tuple[Any, ...], Meta]] = {}
 
     dtype: torch.dtype
@@ -29,6 +30,7 @@ class Meta:
     strides: tuple[int, ...]
     offset: int
     layout: Layout | None
+    is_plain: bool
 
     @classmethod
     def of(cls, dtype: torch.dtype, shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0) -> Meta:
@@ -38,6 +40,7 @@ class Meta:
             found = cls()
             found.dtype, found.shape, found.strides, found.offset = key
             found.layout = None if offset == 0 and _contiguous(shape, strides) else (strides, offset)
+            found.is_plain = offset == 0 and strides == dense_strides(shape)
             found = cls._all.setdefault(key, found)
         return found
 
