@@ -19,7 +19,7 @@ _NUMBERS = st.integers(0, 59)
 
 
 class Programs(RuleBasedStateMachine):
-    """Steps on a program's twins, with looks at the values in between: those end a run, and forget its views' values."""
+    """Steps on a program's twins, with looks in between: each ends a run, after which values of views are made anew."""
 
     def __init__(self):
         super().__init__()
