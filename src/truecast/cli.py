@@ -7,10 +7,10 @@ truecast's own. Nothing heavy is imported before a command runs, so that `trueca
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import runpy
 import sys
-import tempfile
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +22,7 @@ from typer.exceptions import TyperException
 from truecast.cli_explain import explain
 from truecast.cli_fix import fix
 from truecast.errors import TruecastError, UsageError
+from truecast.files import appearing
 
 FINDINGS, WRONG_USE, OUR_FAULT = 1, 2, 70
 
@@ -71,6 +72,9 @@ def lower(
     """
     from truecast import api
 
+    forms = {"--optimized": optimized, "--locations": locations, "--plan": plan}
+    if len(asked := [option for option, given in forms.items() if given]) > 1:
+        raise UsageError(f"{' and '.join(asked)} print different things", help="ask for one of them at a time")
     path, name = _split(target_program)
     function, args, kwargs = _load_target(path, name)
     with _their_errors(path, f"{name} in {path} can't be lowered"):
@@ -180,14 +184,30 @@ def _load_target(path: Path, name: str) -> tuple[Any, tuple[Any, ...], dict[str,
     if callable(example):
         with _their_errors(path, f"example_inputs in {path} can't be made"):
             example = example()
-    if isinstance(example, dict):
-        return module[name], (), example
-    if not isinstance(example, tuple):
+    if not isinstance(example, tuple | dict):
         raise UsageError(
             f"example_inputs in {path} is a {type(example).__name__}",
             help="a tuple of arguments, a dict of keyword arguments, or a function that returns one of them",
         )
-    return module[name], example, {}
+    args, kwargs = ((), example) if isinstance(example, dict) else (example, {})
+    _require_fitting(path, name, module[name], args, kwargs)
+    return module[name], args, kwargs
+
+
+def _require_fitting(path: Path, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[Any, Any]) -> None:
+    """Raises UsageError where the function does not take the example inputs."""
+    try:
+        signature = inspect.signature(function if inspect.isclass(function) else getattr(function, "forward", function))
+    except (TypeError, ValueError):  # a builtin without a signature: the call will tell
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise UsageError(
+            f"{name} in {path} can't be called with its example_inputs",
+            values=str(error),
+            help=f"give {path} example_inputs: a tuple of arguments, or a dict of keyword arguments, for {name}",
+        ) from error
 
 
 def _run_script(path: Path) -> dict[str, Any]:
@@ -206,46 +226,48 @@ def _their_errors(path: Path, what: str) -> Iterator[None]:
     """Turns an exception that came through the script's own lines into a UsageError that names the last of them."""
     try:
         yield
-    except TruecastError:
+    except (TruecastError, KeyboardInterrupt):
         raise
-    except Exception as error:
+    except SystemExit as error:
+        raise UsageError(
+            what, where=_place(error, path), values=f"exit({error.code})", why="the script ended the process"
+        ) from error
+    except BaseException as error:  # the script may raise what is no Exception
         place = _place(error, path)
         if place is None:
             raise
         raise UsageError(what, where=place, values=f"{type(error).__name__}: {error}") from error
 
 
-def _place(error: Exception, path: Path) -> str | None:
-    """The script's own line that an exception came through last; None if it came through none."""
+def _place(error: BaseException, path: Path) -> str | None:
+    """The script's own line that an exception came through last; None if it came through none.
+
+    The script itself where Python can't read it (null bytes have no line), and where an operation that a library
+    called refuses its operands: the recorder notes on such an error that it is the program's.
+    """
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return f"{path}:{error.lineno}:{error.offset}"
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
-    return f"{path}:{lines[-1]}" if lines else None
+    if lines:
+        return f"{path}:{lines[-1]}"
+    unreadable = isinstance(error, SyntaxError) and error.filename is None
+    return str(path) if unreadable or getattr(error, "__notes__", None) else None
 
 
 def write(text: str, output: Path | None) -> None:
     """To stdout, or to a file that appears whole or not at all."""
-    if output is None:
-        typer.echo(text)
-        return
     try:
-        descriptor, name = tempfile.mkstemp(dir=output.parent, prefix=f".{output.name}-")
-        with _removed_if_left(name):
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text + "\n")
-            os.chmod(name, 0o644)
-            os.replace(name, output)
+        if output is None:
+            typer.echo(text)
+            return
+        with appearing(output) as temporary:
+            temporary.write_text(text + "\n", encoding="utf-8")
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        raise UsageError("can't write the output", where=output, why=error.strerror or str(error)) from error
-
-
-@contextlib.contextmanager
-def _removed_if_left(name: str) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)
+        raise UsageError(
+            "can't write the output", where=output or "standard output", why=error.strerror or str(error)
+        ) from error
 
 
 def _width() -> int:

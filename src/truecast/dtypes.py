@@ -1,6 +1,6 @@
 """Facts about dtypes: bits, ranges, categories, names in torch and NumPy, and PyTorch's promotion lattice.
 
-A leaf: imports nothing of truecast, and neither torch nor jax when it is imported itself. Everything
+A leaf: imports errors alone of truecast, and neither torch nor jax when it is imported itself. Everything
 below the user's program speaks of dtypes through `DType`, so that a policy can be read, and a text
 form of a graph parsed, on a machine without either framework.
 """
@@ -11,6 +11,8 @@ import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from truecast.errors import UnsupportedError
 
 Category = Literal["bool", "integral", "floating", "complex"]
 _CATEGORY_ORDER: dict[Category, int] = {"bool": 0, "integral": 1, "floating": 2, "complex": 3}
@@ -136,13 +138,13 @@ def torch_dtype(dtype: DType) -> Any:
 def numpy_dtype(dtype: DType) -> Any:
     """The numpy.dtype that jax uses for `dtype` (ml_dtypes for the ones NumPy lacks).
 
-    Raises KeyError for complex32, which XLA does not have.
+    Raises UnsupportedError for complex32, which XLA does not have.
     """
     import ml_dtypes
     import numpy
 
     if dtype is complex32:
-        raise KeyError("complex32: XLA has no such type")
+        raise UnsupportedError("a tensor of dtype complex32", why="XLA has no such type", help="use complex64")
     return numpy.dtype(getattr(ml_dtypes, dtype.name, None) or dtype.name)
 
 

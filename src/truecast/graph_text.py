@@ -183,6 +183,8 @@ _PHASES = get_args(Phase)
 
 def parse(text: str, source: str = "<graph text>") -> Graph:
     """The Graph that `text` prints, verified. Raises GraphError with `source`, line and column of what is wrong."""
+    if not isinstance(text, str):
+        raise GraphError(f"a Graph's text is a string, not a {type(text).__name__}", where=source)
     return _Parser(text, source).graph()
 
 

@@ -284,3 +284,59 @@ def test_colour_and_width_follow_the_environment(
 def test_a_file_gets_no_colour(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     assert "\x1b" not in ends(capsys, "doctor")[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "error"),
+    [
+        (
+            b"\0\1\xff",
+            "f",
+            "odd.py can't be run (odd.py); values: SyntaxError: source code string cannot contain null bytes",
+        ),
+        (
+            b"def f(x): pass",
+            "f",
+            "f in odd.py can't be called with its example_inputs; values: missing a required argument: 'x'; "
+            "help: give odd.py example_inputs: a tuple of arguments, or a dict of keyword arguments, for f",
+        ),
+        (
+            b"def f(): raise SystemExit(5)",
+            "f",
+            "f in odd.py can't be lowered (odd.py:1); values: exit(5); why: the script ended the process",
+        ),
+        (b"class E(BaseException): pass\nraise E('x')", "f", "odd.py can't be run (odd.py:2); values: E: x"),
+        (
+            b"import torch\nf = torch.nn.Linear(4, 4).bfloat16()\nexample_inputs = (torch.ones(2, 4),)",
+            "f",
+            "f in odd.py can't be lowered (odd.py); values: RuntimeError: mat1 and mat2 must have the same dtype, "
+            "but got Float and BFloat16",
+        ),
+    ],
+)
+def test_a_script_that_goes_wrong(
+    text: bytes, name: str, error: str, script: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("odd.py").write_bytes(text)
+    assert ends(capsys, "lower", f"odd.py:{name}") == (2, "", f"truecast: {error}\n")
+
+
+def test_one_thing_is_printed_at_a_time(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ends(capsys, "lower", "script.py:scale", "--optimized", "--plan") == (
+        2,
+        "",
+        "truecast: --optimized and --plan print different things; help: ask for one of them at a time\n",
+    )
+
+
+def test_standard_output_that_is_full(
+    script: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def echo(text: str, err: bool = False) -> None:
+        if not err:
+            raise OSError(28, "No space left on device")
+        print(text, file=sys.stderr)
+
+    monkeypatch.setattr("typer.echo", echo)
+    error = "truecast: can't write the output (standard output); why: No space left on device\n"
+    assert ends(capsys, "lower", "script.py:scale") == (2, "", error)

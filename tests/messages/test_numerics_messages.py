@@ -263,3 +263,20 @@ def test_a_plan_that_asks_too_much_names_the_rule_and_the_source_line() -> None:
         "target 'tpu' can't do algorithm 'tf32_tf32_f32'",
         "  --> p.toml:3, for aten.mm.default at model.py:7:5",
     ]
+
+
+def test_values_nested_too_deeply() -> None:
+    with pytest.raises(NumericsError) as caught:
+        Numerics.from_toml("a = " + "[" * 5000 + "]" * 5000, "deep.toml")
+    assert str(caught.value) == "values nested too deeply\n  --> deep.toml\n  why: a policy has none"
+
+
+def test_a_path_that_can_be_none() -> None:
+    with pytest.raises(NumericsError) as caught:
+        Numerics.load("a\0.toml")
+    assert str(caught.value) == "can't read policy file 'a\\x00.toml'\n  why: embedded null byte"
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
+    (tmp_path / "marked.toml").write_bytes(b'\xef\xbb\xbfname = "marked"\n')
+    assert Numerics.load(tmp_path / "marked.toml").name == "marked"

@@ -31,6 +31,7 @@ STAGE_OF_FILE = {
     "callable_package": "leaf",
     "dtypes": "leaf",
     "errors": "leaf",
+    "files": "leaf",
     "settings": "leaf",
     "sites": "leaf",
     "graph": "graph",

@@ -536,3 +536,51 @@ def test_a_result_that_is_no_literal_can_not_be_saved(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         tc.lower(lambda x: (x, 2j), X).save(tmp_path / "program")
     assert str(caught.value).startswith("can't save the program: result 1 is a complex")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(("members", value) for value in ([], {}, None)),
+        *(("weights", value) for value in (3, None, ["zz"])),
+        *(("calling", value) for value in (None, {}, "x")),
+        ("format", None),
+        ("fingerprint", "gone"),
+    ],
+)
+def test_a_manifest_that_lies(saved: Path, key: str, value: object) -> None:
+    """The digests can be right, and a member or an entry another: never an error of Python's own."""
+    with zipfile.ZipFile(saved) as archive:
+        manifest = json.loads(archive.read("manifest.json"))
+    manifest[key] = value
+    if value == "gone":
+        del manifest[key]
+    rewrite(saved, "manifest.json", json.dumps(manifest).encode())
+    with pytest.raises(UsageError, match=r"^can't load the program: "):
+        tc.load(saved)
+
+
+@pytest.mark.parametrize("change", [{"results": [99]}, {"arguments": ["zz"]}, {"in_spec": "[99]"}])
+def test_a_calling_convention_of_another_program(saved: Path, change: dict[str, object]) -> None:
+    with zipfile.ZipFile(saved) as archive:
+        manifest = json.loads(archive.read("manifest.json"))
+    manifest["calling"].update(change)
+    rewrite(saved, "manifest.json", json.dumps(manifest).encode())
+    with pytest.raises(UsageError, match=r"^can't load the program: "):
+        tc.load(saved)
+
+
+def test_what_no_digest_answers_for_is_not_unpacked(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A zip can hold a member of any size in a few bytes."""
+    rewrite(saved, "bomb", b"0")
+    unpacked: list[str] = []
+    read = zipfile.ZipFile.read
+
+    def noted(self: zipfile.ZipFile, name: str) -> bytes:
+        unpacked.append(name)
+        return read(self, name)
+
+    monkeypatch.setattr(zipfile.ZipFile, "read", noted)
+    tc.load(saved)
+    assert "manifest.json" in unpacked
+    assert "bomb" not in unpacked

@@ -132,7 +132,7 @@ def _invert(link: Alias[V], value: V, emit: Emit[V]) -> V:
         return emit(step.op, (value, inverse), (), outer.dtype, outer.shape)
     if step.op == "aten.expand.default" and value.size == outer.size:
         return emit("aten.view.default", (value, outer.shape), (), outer.dtype, outer.shape)
-    if step.op in _SCATTERS:
+    if step.op in _SCATTERS and not (step.op == "aten.as_strided.default" and _may_overlap(*step.args[:2])):
         if value.shape == outer.shape and step.op == "aten.slice.Tensor":
             return value  # the slice is the whole tensor
         current = read(parent, emit)
@@ -143,6 +143,16 @@ def _invert(link: Alias[V], value: V, emit: Emit[V]) -> V:
         why="the view operation has no inverse that truecast knows: several of its elements may share memory",
         help="write to a copy (`.clone()`) instead of the view",
     )
+
+
+def _may_overlap(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether two elements may have the same place: a stride does not step over all that the smaller ones span."""
+    span = 0
+    for stride, size in sorted(zip(strides, sizes, strict=True)):
+        if size > 1 and stride <= span:
+            return True
+        span += (size - 1) * stride
+    return False
 
 
 # View operations that change no element, no shape and no dtype.

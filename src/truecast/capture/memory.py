@@ -115,13 +115,16 @@ class Memory:
         return self.shape(self.twins.get(id(tensor), tensor))
 
     def dtype(self, tensor: torch.Tensor) -> DType:
-        dtype = self._dtypes.get(tensor.dtype)
+        return self.known_dtype(tensor.dtype)
+
+    def known_dtype(self, named: torch.dtype) -> DType:
+        dtype = self._dtypes.get(named)
         if dtype is None:
             try:
-                dtype = self._dtypes[tensor.dtype] = dtypes.of(tensor.dtype)
+                dtype = self._dtypes[named] = dtypes.of(named)
             except KeyError:
                 raise UnsupportedError(
-                    f"a tensor of dtype {tensor.dtype}", where=self._here(), why="truecast has no such dtype"
+                    f"a tensor of dtype {named}", where=self._here(), why="truecast has no such dtype"
                 ) from None
         return dtype
 
@@ -212,15 +215,16 @@ class Memory:
 
     def holds(self, tensor: torch.Tensor) -> bool:
         """Whether the tensor is one that a Graph can have: dense, of numbers."""
-        return tensor.layout is torch.strided and not tensor.is_quantized
+        return tensor.layout is torch.strided and not tensor.is_quantized and not tensor.is_nested
 
     def refuse_other_than_dense(self, tensor: torch.Tensor) -> None:
         if not self.holds(tensor):
+            nested = "nested " if tensor.is_nested else ""
             raise UnsupportedError(
-                f"a tensor of layout {tensor.layout}, dtype {tensor.dtype}",
+                f"a {nested}tensor of layout {tensor.layout}, dtype {tensor.dtype}",
                 where=self._here(),
                 why="a Graph has dense tensors of numbers only",
-                help="convert it to a dense tensor before (`.to_dense()`, `.dequantize()`)",
+                help="convert it to a dense tensor before (`.to_dense()`, `.dequantize()`, `.to_padded_tensor(0)`)",
             )
 
     def _adopt(self, tensor: torch.Tensor) -> Alias[Value]:

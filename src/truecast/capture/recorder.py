@@ -21,7 +21,7 @@ from truecast.capture.aliasing import read
 from truecast.capture.captured import Captured
 from truecast.capture.surroundings import Surroundings, modules_of
 from truecast.capture.tape import OnViolation, Tape
-from truecast.errors import CaptureError, TruecastError
+from truecast.errors import CaptureError, TruecastError, UsageError
 from truecast.graph import Graph, Value
 from truecast.sites import Site
 
@@ -43,6 +43,8 @@ def trace(
     What the call makes and leaves in an object of the program's own is lost, an optimizer's first state too: record
     its second step. Raises CaptureError for a program that a Graph can't describe, and whatever the program raises.
     """
+    if not callable(program):
+        raise UsageError(f"a {type(program).__name__} can't be called", help="pass a function or an nn.Module")
     kwargs = dict(kwargs or {})
     leaves, in_spec = pytree.tree_flatten((args, kwargs))
     modules = modules_of(program, leaves)
@@ -155,7 +157,7 @@ def run(
 def explained(error: Exception, tape: Tape, name: str) -> Exception:
     """The CaptureError for what only fake tensors raise; any other error as it is."""
     explained: CaptureError | None = None
-    if isinstance(error, torch_seam.data_dependence()) or torch_seam.reads_fake_memory(error):
+    if isinstance(error, torch_seam.data_dependence()) or torch_seam.reads_memory(error):
         explained = CaptureError(
             f"{name} asks for the contents of a tensor",
             where=tape.site,

@@ -173,14 +173,19 @@ class Surroundings:
 
 
 def _one_level_copy(attributes: dict[str, Any]) -> dict[str, Any]:
-    return {k: dict(v) if k in _REGISTRIES else v for k, v in attributes.items()}
+    return {k: dict(v) if _is_registry(k, v) else v for k, v in attributes.items()}
+
+
+def _is_registry(name: str, attribute: Any) -> bool:
+    """A scripted module's registries are views of what the script holds: no dicts, and not to be cleared."""
+    return name in _REGISTRIES and isinstance(attribute, dict)
 
 
 def _restore_one_level(attributes: dict[str, Any], before: dict[str, Any]) -> None:
     for name in [n for n in attributes if n not in before]:
         del attributes[name]
     for name, value in before.items():
-        if name in _REGISTRIES:
+        if _is_registry(name, attributes.get(name)):
             attributes[name].clear()
             attributes[name].update(value)
         else:

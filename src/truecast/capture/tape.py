@@ -179,10 +179,8 @@ class Tape(torch_seam.TorchDispatchMode):
     def _noted(self, error: Exception) -> Exception:
         """`error` with a note (PEP 678) of the source line; a backward operation's is that of its forward one."""
         site = self.site
-        if site.file:
-            error.add_note(
-                f"at {site.file}:{site.line}: {site.expression}" + f" ({site.phase})" * (site.phase != "forward")
-            )
+        place = f"{site.file}:{site.line}: {site.expression}" if site.file else "no line of the program's own"
+        error.add_note(f"at {place}" + f" ({site.phase})" * (site.phase != "forward"))
         return error
 
     def _note_refusal(self, op: Overload, broken: Violation, args: Any, kwargs: Kwargs) -> None:
@@ -218,7 +216,7 @@ class Tape(torch_seam.TorchDispatchMode):
         if isinstance(argument, list | tuple):
             return tuple([self._encode(a) for a in argument])
         if kind is torch.dtype:
-            return dtypes.of(argument)
+            return self.memory.known_dtype(argument)
         if kind in _TOKENS:
             return Token(str(argument))
         if kind is torch.Generator:

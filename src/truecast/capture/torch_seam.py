@@ -314,9 +314,10 @@ def data_dependence() -> tuple[type[Exception], ...]:
     return (DataDependentOutputException, DynamicOutputShapeException)
 
 
-def reads_fake_memory(error: BaseException) -> bool:
-    """Whether an operation tried to read the memory that a fake tensor does not have."""
-    return isinstance(error, RuntimeError) and "its data is not allocated yet" in str(error)
+def reads_memory(error: BaseException) -> bool:
+    """Whether an operation, or `.numpy()`, tried to read the memory that a fake tensor does not have."""
+    words = ("its data is not allocated yet", ".numpy() is not supported for tensor subclasses")
+    return isinstance(error, RuntimeError) and any(w in str(error) for w in words)
 
 
 def unsupported_by_fake_tensors() -> tuple[type[Exception], ...]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from truecast import dtypes, ops
 from truecast.dtypes import DType
+from truecast.errors import UsageError
 from truecast.graph import Argument, Graph, Node, Value
 from truecast.numerics.algorithms import require
 from truecast.numerics.matching import Matcher, Outcome, covers
@@ -120,6 +121,11 @@ def resolve(graph: Graph, numerics: Numerics) -> Plan:
     Raises TargetError where a rule asks for what the policy's target can't do (law N5), and ContractError where an
     operation refuses its operands' dtypes and on_mismatch is "error" (law N12).
     """
+    if not isinstance(graph, Graph):
+        raise UsageError(
+            f"a {type(graph).__name__} is no Graph",
+            help="truecast.capture(program, *args) makes one; Graph.parse reads its text",
+        )
     require_subnormals(numerics.subnormals, numerics.target, numerics.name)
     resolver = _Resolver(numerics)
     decisions = [resolver.decide(node) for node in graph.nodes]

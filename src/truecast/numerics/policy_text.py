@@ -55,7 +55,7 @@ def preset_names() -> tuple[str, ...]:
 def preset(name: str) -> Numerics:
     """The preset of that name. Raises NumericsError with the nearest name and the list."""
     if name not in preset_names():
-        near = nearest(name, preset_names())
+        near = nearest(str(name), preset_names())
         raise NumericsError(
             f"unknown preset {name!r}",
             values=f"presets: {', '.join(preset_names())}",
@@ -73,17 +73,19 @@ def load(path: str | os.PathLike[str]) -> Numerics:
     """The policy in a TOML file. Raises NumericsError with file, line and column."""
     name = os.fspath(path)
     try:
-        with open(name, encoding="utf-8") as file:
+        with open(name, encoding="utf-8-sig") as file:  # some editors put a byte order mark first
             text = file.read()
     except OSError as error:
         hint = f"a preset is given by its name alone: {', '.join(preset_names())}"
         raise NumericsError(f"can't read policy file {name!r}", why=error.strerror, help=hint) from error
-    except UnicodeDecodeError as error:
+    except UnicodeDecodeError as error:  # a ValueError too, so it comes first
         raise NumericsError(
             f"policy file {name!r} is not UTF-8",
             values=f"byte {error.start} is 0x{error.object[error.start]:02x}",
             help="a policy is a TOML text",
         ) from error
+    except ValueError as error:
+        raise NumericsError(f"can't read policy file {name!r}", why=str(error)) from error
     return parse(text, name)
 
 
@@ -93,6 +95,8 @@ def parse(text: str, file: str) -> Numerics:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _malformed(text, file, error) from error
+    except RecursionError as error:
+        raise NumericsError("values nested too deeply", where=Position(file), why="a policy has none") from error
     positions = _positions(text, file)
 
     def at(*keys: str | int) -> Position:

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from os import PathLike, fspath
 
 from truecast import settings
+from truecast.errors import NumericsError
 from truecast.numerics.numerics import Numerics
 
 Policy = str | PathLike[str] | Numerics
@@ -29,6 +30,12 @@ def policy(named: Policy | None = None) -> Numerics:
         named = in_force() or settings.default_numerics()
     if isinstance(named, Numerics):
         return named
+    if not isinstance(named, str | PathLike):
+        raise NumericsError(
+            f"a {type(named).__name__} is no policy",
+            values=f"numerics={named!r}",
+            help="a preset's name, a TOML file's path, or a Numerics",
+        )
     text = fspath(named)
     is_path = not isinstance(named, str) or text.endswith(".toml") or "/" in text or "\\" in text
     return Numerics.load(text) if is_path else Numerics.preset(text)

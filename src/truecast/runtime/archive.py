@@ -10,15 +10,12 @@ or foreign file is refused before anything of it is used.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
 import struct
-import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -30,6 +27,7 @@ from torch.utils import _pytree as pytree
 
 from truecast import dtypes
 from truecast.errors import TruecastError, UsageError
+from truecast.files import appearing
 from truecast.graph import Graph
 from truecast.lowering.calling import Calling
 from truecast.lowering.fingerprint import versions
@@ -39,10 +37,11 @@ from truecast.numerics.plan import resolve
 
 FORMAT = 1
 _MANIFEST = "manifest.json"
-# What zipfile and json raise for bytes that were never, or are no longer, an archive of ours.
+_TEXTS = ("graph.txt", "plan.txt", "numerics.toml", "program.stablehlo", "program.jax")
+# What readers of zip, JSON, pytrees and flatbuffers raise for bytes that were never, or are no longer, ours.
 _UNREADABLE = (
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError),
-    *(ValueError, KeyError, TypeError, OverflowError),
+    *(ValueError, LookupError, TypeError, AttributeError, OverflowError, NotImplementedError),
 )
 _LITERALS = (bool, int, float, str, type(None))
 
@@ -70,7 +69,7 @@ def save(program: Program, path: Path) -> None:
         members[f"weights/{index}"] = _bytes_of(tensor)
     manifest["members"] = {name: _digest(content) for name, content in members.items()}
     try:
-        with _replacing(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+        with appearing(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
             archive.writestr(_MANIFEST, json.dumps(manifest, indent=1), zipfile.ZIP_DEFLATED)
             for name, content in members.items():
                 kept_as = zipfile.ZIP_STORED if name.startswith("weights/") else zipfile.ZIP_DEFLATED
@@ -81,37 +80,47 @@ def save(program: Program, path: Path) -> None:
 
 def load(path: str | PathLike[str], backend: Backend, weights: Mapping[str, torch.Tensor]) -> Program:
     """The program in the file. weights: by parameter or buffer name, the tensors that replace the saved ones."""
-    members = _read(Path(path))
-    manifest = json.loads(members[_MANIFEST])
+    manifest, members = _read(Path(path))
     try:
         graph = Graph.parse(members["graph.txt"].decode())
         plan = resolve(graph, Numerics.from_toml(members["numerics.toml"].decode(), f"{path}:numerics.toml"))
         exported = export.deserialize(bytearray(members["program.jax"]))
-    except (TruecastError, ValueError) as error:
+        saved = Saved(manifest["fingerprint"], members["program.stablehlo"].decode(), exported)
+        bound = {name: _tensor_of(graph, name, members[f"weights/{i}"]) for i, name in enumerate(manifest["weights"])}
+        calling = _calling_from_json(manifest["calling"], graph, bound)
+    except (TruecastError, *_UNREADABLE) as error:
         raise UsageError(
             "can't load the program: this truecast or jax can't read it",
             where=path,
-            values=f"saved by {_versions(manifest['versions'])}; this is {_versions(dict(versions()))}",
-            why=str(error).splitlines()[0],
+            values=f"saved by {_versions(manifest.get('versions'))}; this is {_versions(dict(versions()))}",
+            why=f"{type(error).__name__}: {error}".splitlines()[0],
             help="load it with the versions that saved it, or lower the program again",
         ) from error
-    bound = {name: _tensor_of(graph, name, members[f"weights/{i}"]) for i, name in enumerate(manifest["weights"])}
     bound.update(_replacements(graph, weights))
-    saved = Saved(manifest["fingerprint"], members["program.stablehlo"].decode(), exported)
-    return Program(graph, plan, manifest["target"], backend, _calling_from_json(manifest["calling"], bound), saved)
+    return Program(graph, plan, manifest["target"], backend, calling, saved)
 
 
-def _read(path: Path) -> dict[str, bytes]:
-    """Every member, each as its digest says."""
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The manifest, and the members: those that a program of its number of weights has, each as its digest says."""
     try:
         with zipfile.ZipFile(path) as archive:
-            members = {name: archive.read(name) for name in archive.namelist()}
-        manifest = json.loads(members[_MANIFEST])
-        listed, version, target = manifest["members"], manifest["format"], manifest["target"]
+            manifest = json.loads(archive.read(_MANIFEST))
+            _require_format(path, manifest["format"], manifest["target"])
+            listed = dict(manifest["members"])
+            names = (*_TEXTS, *(f"weights/{i}" for i in range(len(manifest["weights"]))))
+            # What has no digest is never unpacked.
+            members = {name: archive.read(name) for name in names if name in listed and name in archive.namelist()}
     except OSError as error:
         raise UsageError("can't load the program", where=path, why=error.strerror or str(error)) from error
     except _UNREADABLE as error:
         raise _damaged(path, "it is no file that Program.save wrote, or not all of one") from error
+    for name in names:
+        if name not in members or _digest(members[name]) != listed[name]:
+            raise _damaged(path, f"{name} is not what was saved")
+    return manifest, members
+
+
+def _require_format(path: Path, version: object, target: object) -> None:
     if version != FORMAT or target not in TARGETS:
         raise UsageError(
             "can't load the program: another version of truecast saved it",
@@ -119,10 +128,6 @@ def _read(path: Path) -> dict[str, bytes]:
             values=f"format {version!r}, target {target!r}; this reads format {FORMAT}, targets {', '.join(TARGETS)}",
             help="load it with the version that saved it, or lower the program again",
         )
-    for name, digest in listed.items():
-        if name not in members or _digest(members[name]) != digest:
-            raise _damaged(path, f"{name} is not what was saved")
-    return members
 
 
 def _damaged(path: Path, why: str) -> UsageError:
@@ -134,8 +139,8 @@ def _damaged(path: Path, why: str) -> UsageError:
     )
 
 
-def _versions(table: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in table.items())
+def _versions(table: object) -> str:
+    return ", ".join(f"{name} {version}" for name, version in table.items()) if isinstance(table, dict) else "unknown"
 
 
 def _digest(content: bytes) -> str:
@@ -148,7 +153,7 @@ def _bytes_of(tensor: torch.Tensor) -> bytes:
 
 
 def _tensor_of(graph: Graph, name: str, content: bytes) -> torch.Tensor:
-    value = next(entry.value for entry in graph.inputs if entry.value.name == name)
+    value = {entry.value.name: entry.value for entry in graph.inputs}[name]
     flat = torch.frombuffer(bytearray(content), dtype=torch.uint8) if content else torch.empty(0, dtype=torch.uint8)
     # A clone, since torch's allocator aligns to 64 bytes and a bytearray does not.
     return flat.clone().view(dtypes.torch_dtype(value.dtype)).reshape(value.shape)
@@ -157,6 +162,8 @@ def _tensor_of(graph: Graph, name: str, content: bytes) -> torch.Tensor:
 def _replacements(graph: Graph, weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     owned = {e.path: e.value for e in graph.inputs if e.kind in ("parameter", "buffer")}
     replaced = {}
+    if not isinstance(weights, Mapping) or not all(isinstance(tensor, torch.Tensor) for tensor in weights.values()):
+        raise UsageError("weights is no mapping from names to tensors", help="for example weights=model.state_dict()")
     for path, tensor in weights.items():
         value = owned.get(path)
         if value is None:
@@ -208,7 +215,13 @@ def _spec_to_json(spec: Any, what: str) -> str | None:
         ) from error
 
 
-def _calling_from_json(data: Mapping[str, Any], bound: Mapping[str, torch.Tensor]) -> Calling:
+def _calling_from_json(data: Mapping[str, Any], graph: Graph, bound: Mapping[str, torch.Tensor]) -> Calling:
+    """Raises ValueError for what names no input or output of the graph."""
+    results = [r for r in data["results"] if not isinstance(r, list)]
+    if not {*results, *data["gradients"].values()} <= set(range(len(graph.outputs))):
+        raise ValueError("its results are none of its graph's outputs")
+    if not {*data["arguments"]} <= {None, *(entry.value.name for entry in graph.inputs)}:
+        raise ValueError("its arguments are none of its graph's inputs")
     return Calling(
         arguments=tuple(data["arguments"]),
         results=tuple(tuple(r) if isinstance(r, list) else r for r in data["results"]),
@@ -218,23 +231,3 @@ def _calling_from_json(data: Mapping[str, Any], bound: Mapping[str, torch.Tensor
         baked=dict(data["baked"]),
         gradients=data["gradients"],
     )
-
-
-@contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """A file beside `path` that takes its place if the block succeeds, and vanishes if not."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    os.close(descriptor)
-    try:
-        yield Path(name)
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

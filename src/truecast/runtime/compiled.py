@@ -105,7 +105,10 @@ class CompiledProgram:
         """From the leaves of (args, kwargs) to the leaves of the result."""
         # Execution goes on after `execute` returns, and reads the arguments' own memory; every result that is
         # handed out below waits for it, so the caller may change the arguments as soon as the call is over.
-        outputs = self._execute(self._arrays(leaves))
+        arrays = self._arrays(leaves)
+        if self._mutations:
+            self._refuse_shared_writes(leaves)
+        outputs = self._execute(arrays)
         for index, slot in self._mutations:
             self._write_back(slot, outputs[self._positions[index]], leaves)
         tensors: dict[int, torch.Tensor | None] = {}
@@ -183,6 +186,28 @@ class CompiledProgram:
             slot.kept = _Kept(array, pointer, tensor._version)
         return array
 
+    def _refuse_shared_writes(self, leaves: Sequence[Any]) -> None:
+        """Raises UsageError where memory that the call writes belongs to another argument too.
+
+        The program was lowered for independent inputs: eager would show the write in both. What the program owns was
+        looked at while it was recorded.
+        """
+        written: dict[int, list[_Slot]] = {}
+        for _, slot in self._mutations:
+            memory = self._passed_tensor(slot, leaves).untyped_storage().data_ptr()
+            written.setdefault(memory, []).append(slot)
+        for slot in self._passed:
+            tensor = leaves[slot.leaf]
+            sharing = written.get(tensor.untyped_storage().data_ptr(), ()) if isinstance(tensor, torch.Tensor) else ()
+            for other in sharing:
+                if other is not slot and _overlap(tensor, self._passed_tensor(other, leaves)):
+                    raise UsageError(
+                        f"{self._name} writes to memory that two of its arguments share",
+                        values=f"{other.label!r}, which it writes, and {slot.label!r}",
+                        why="it was lowered with independent tensors: the write would be seen through one only",
+                        help="pass copies, or lower a program that takes one tensor and makes the views itself",
+                    )
+
     def _write_back(self, slot: _Slot, array: Any, leaves: Sequence[Any]) -> None:
         """Gives a mutated tensor its new contents."""
         tensor = self._passed_tensor(slot, leaves)
@@ -239,7 +264,8 @@ class CompiledProgram:
             number = torch.tensor(given, dtype=dtypes.torch_dtype(dtypes.of(type(given))))
             if torch.can_cast(number.dtype, slot.dtype):  # never a float for an int
                 return number.to(slot.dtype)
-        self._refuse(slot, f"{given!r}, which is no tensor")
+        shown = repr(given) if given is None or isinstance(given, bool | int | float | complex | str) else None
+        self._refuse(slot, f"{shown or f'a {type(given).__name__}'}, which is no tensor")
 
     def _refuse(self, slot: _Slot, got: str) -> NoReturn:
         raise UsageError(
@@ -252,6 +278,20 @@ class CompiledProgram:
     @property
     def _name(self) -> str:
         return f"the compiled program {self.program.graph.name!r}"
+
+
+def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether the bytes from a tensor's first to its last element meet another's."""
+    (begin, end), (start, stop) = _bytes(a), _bytes(b)
+    return begin < stop and start < end
+
+
+def _bytes(tensor: torch.Tensor) -> tuple[int, int]:
+    begin = tensor.data_ptr()
+    if not tensor.numel():
+        return begin, begin
+    last = sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return begin, begin + (last + 1) * tensor.element_size()
 
 
 def _same_leaf(expected: Any, got: Any) -> bool:

@@ -41,6 +41,10 @@ class Transfers:
 
 def to_device(tensor: torch.Tensor, held: DType, client: Client, transfers: Transfers) -> Any:
     """The tensor's contents as an array on the client's device, in the dtype `held`."""
+    if tensor.is_meta:
+        raise UsageError(
+            "a tensor on the meta device has no contents to compute with", help="to run a program, give it real tensors"
+        )
     if not tensor.is_cpu:
         transfers.count_copy(tensor, f"from {tensor.device.type}")
         tensor = tensor.detach().cpu()
