@@ -9,8 +9,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from truecast.api import device, explain, load, lower, metrics, plan, recording, sync, why_recompiled
+    from truecast.api import device, load, lower, metrics, plan, sync, why_recompiled
     from truecast.capture.call import capture
+    from truecast.explaining import explain, recording
     from truecast.numerics.numerics import Numerics
     from truecast.numerics.scope import numerics, set_numerics
 
@@ -21,13 +22,13 @@ _HOMES = {
     "Numerics": "truecast.numerics.numerics",
     "capture": "truecast.capture",
     "device": "truecast.api",
-    "explain": "truecast.api",
+    "explain": "truecast.explaining",
     "load": "truecast.api",
     "lower": "truecast.api",
     "metrics": "truecast.api",
     "numerics": "truecast.numerics",
     "plan": "truecast.api",
-    "recording": "truecast.api",
+    "recording": "truecast.explaining",
     "set_numerics": "truecast.numerics.scope",
     "sync": "truecast.api",
     "why_recompiled": "truecast.api",

@@ -44,9 +44,9 @@ def explain(
     from truecast.scripts import checked, run_script
 
     checked(script)  # before anything heavy is imported
-    from truecast import api
+    from truecast.explaining import recording
 
-    with api.recording(fake=fake) as tape:
+    with recording(fake=fake) as tape:
         stopped = run_script(script, list(context.args))
         report = tape.explain(stopped).only(select or (), ignore or ())
     if write_baseline is not None:

@@ -78,10 +78,10 @@ def _explained(script: Path, arguments: list[str], fake: bool) -> Any:
     """The report on one run of the script in this process; what the script prints goes to stderr."""
     import contextlib
 
-    from truecast import api
+    from truecast.explaining import recording
     from truecast.scripts import run_script
 
-    with contextlib.redirect_stdout(sys.stderr), api.recording(fake=fake) as tape:
+    with contextlib.redirect_stdout(sys.stderr), recording(fake=fake) as tape:
         stopped = run_script(script, arguments)
         report = tape.explain(stopped)
     if stopped:

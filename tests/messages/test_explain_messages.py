@@ -313,3 +313,9 @@ def test_the_example_has_one_error(here: Path, capsys: pytest.CaptureFixture[str
     assert code == 1
     assert re.findall(r"^(?:error|warning)\[.*?\]", out, re.MULTILINE) == ["error[TC101]", "warning[TC501]"]
     assert "23 |     noisy = ((1 - sigma) * latents + sigma * noise).to(latents.dtype)" in out
+
+
+def test_explaining_does_not_load_jax() -> None:
+    program = "import sys, truecast as tc\nwith tc.recording() as t: pass\nt.explain()\nprint('jax' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "False\n"

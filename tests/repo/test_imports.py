@@ -39,6 +39,7 @@ STAGE_OF_FILE = {
     "observations": "graph",
     "scripts": "leaf",
     "api": "api",
+    "explaining": "api",
     "cli": "cli",
     "cli_explain": "cli",
     "cli_fix": "cli",

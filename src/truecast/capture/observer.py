@@ -167,13 +167,13 @@ class ObservingTape(Tape):
             return
         with torch_seam.below_modes(), torch.no_grad():
             before, after = source.detach().flatten(), result.detach().flatten()
-            steps = before.double().diff()
+            steps, finite = before.double().diff(), before[before.isfinite()].double()
             effect = CastEffect(
                 distinct=before.unique().numel(),
                 left=after.unique().numel(),
                 overflowed=int((after.isinf() & before.isfinite()).sum()),
                 ordered=bool((steps >= 0).all() or (steps <= 0).all()) and bool((steps != 0).any()),
-                largest=float(before.double().abs().nan_to_num().max()),
+                largest=float(finite.abs().max()) if finite.numel() else 0.0,
             )
         self._casts[self.memory.read(result).name] = effect
 
