@@ -3,9 +3,9 @@
 
     python bench/explain.py
 
-The children give large blocks back to the system at once (MALLOC_MMAP_THRESHOLD_), so that the peak is memory in use: with
-glibc's default, what a recording keeps (small, lasting) lies between freed tensors, and resident memory shows 1.9 x where
-1.01 x is in use.
+The children give large blocks back to the system at once (MALLOC_MMAP_THRESHOLD_), so that the peak is memory in
+use: with glibc's default, what a recording keeps (small, lasting) lies between freed tensors, and resident memory shows
+1.9 x where 1.01 x is in use.
 """
 
 from __future__ import annotations
