@@ -298,7 +298,7 @@ def test_the_fixture_fails_a_test_with_the_report(pytester: pytest.Pytester) -> 
             assert_dtype_clean(torch.nn.Linear(4, 4, dtype=torch.bfloat16), torch.ones(2, 4))
         """
     )
-    result = pytester.runpytest_inprocess("-p", "truecast.pytest_plugin")
+    result = pytester.runpytest_inprocess()  # the entry point that an installation registers loads the plugin
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*error*TC101*: a float32 activation meets a bfloat16 weight*"])
 
