@@ -58,7 +58,10 @@ def cases(left: torch.dtype, right: torch.dtype, names: list[str]) -> Iterator[C
     for name, a, b in itertools.product(names, FORMS, FORMS):
         if a == b == "scalar":
             continue
-        case = call(name, operand(left, a, True), operand(right, b, False))
+        operands = operand(left, a, True), operand(right, b, False)
+        if torch.result_type(*operands) is torch.complex32:  # float16 with a complex number; XLA has no such dtype
+            continue
+        case = call(name, *operands)
         if case is not None and accepted(case):
             yield case
 
