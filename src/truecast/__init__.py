@@ -9,9 +9,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from truecast.api import device, load, lower, metrics, plan, sync, why_recompiled
+    from truecast.api.device import device, metrics, sync, why_recompiled
+    from truecast.api.explaining import explain, recording
+    from truecast.api.programs import load, lower, plan
     from truecast.capture.call import capture
-    from truecast.explaining import explain, recording
     from truecast.numerics.numerics import Numerics
     from truecast.numerics.scope import numerics, set_numerics
 
@@ -21,17 +22,17 @@ __version__ = "0.1.0"
 _HOMES = {
     "Numerics": "truecast.numerics.numerics",
     "capture": "truecast.capture",
-    "device": "truecast.api",
-    "explain": "truecast.explaining",
-    "load": "truecast.api",
-    "lower": "truecast.api",
-    "metrics": "truecast.api",
+    "device": "truecast.api.device",
+    "explain": "truecast.api.explaining",
+    "load": "truecast.api.programs",
+    "lower": "truecast.api.programs",
+    "metrics": "truecast.api.device",
     "numerics": "truecast.numerics",
-    "plan": "truecast.api",
-    "recording": "truecast.explaining",
+    "plan": "truecast.api.programs",
+    "recording": "truecast.api.explaining",
     "set_numerics": "truecast.numerics.scope",
-    "sync": "truecast.api",
-    "why_recompiled": "truecast.api",
+    "sync": "truecast.api.device",
+    "why_recompiled": "truecast.api.device",
 }
 
 __all__ = [

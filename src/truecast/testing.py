@@ -21,7 +21,7 @@ def assert_dtype_clean(
     fail_on: the least severity that counts. ignore: beginnings of codes that don't. The call runs on fake tensors and
     leaves the program as it was; a program that does not run to its end fails too.
     """
-    from truecast.explaining import explain
+    from truecast.api.explaining import explain
 
     report = explain(program, *args, **kwargs).only(ignore=ignore)
     if report.stopped or report.at_least(fail_on):

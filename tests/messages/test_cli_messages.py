@@ -161,12 +161,12 @@ def test_a_broken_script(script: Path, capsys: pytest.CaptureFixture[str], text:
 def test_a_fault_of_our_own_is_70(
     script: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from truecast import api
+    from truecast.api import programs
 
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("a rule made (3,),\nPyTorch says (4,)")
 
-    monkeypatch.setattr(api, "lower", fail)
+    monkeypatch.setattr(programs, "lower", fail)
     code, out, err = ends(capsys, "lower", "script.py:scale")
     assert (code, out) == (70, "")
     assert err == (

@@ -142,7 +142,7 @@ def test_how_it_ends(
     last: str,
     message: str,
 ) -> None:
-    from truecast.cli_explain import codes
+    from truecast.cli.explain import codes
 
     ended, out, err = ends(capsys, script, *arguments)
     assert (ended, err) == (code, f"truecast: {message}\n".replace("CODES", ", ".join(codes())) if message else "")

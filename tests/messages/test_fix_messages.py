@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from truecast import cli, cli_fix
+from truecast import cli
+from truecast.cli import fix as cli_fix
 
 SCRIPT = b"""\
 import torch\r

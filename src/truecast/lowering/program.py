@@ -1,7 +1,7 @@
 """Graph + Plan lowered to StableHLO, each instruction with a way back to its node and source line.
 
 A Program is plain data plus what jax makes of it when somebody asks. It may not import the runtime: what
-compiles, runs and saves it is the `backend` that api.py puts in.
+compiles, runs and saves it is the `backend` that `api` puts in.
 """
 
 from __future__ import annotations

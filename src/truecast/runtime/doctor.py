@@ -1,6 +1,6 @@
 """What `truecast doctor` reports: what is installed, found, healthy or missing, and how to get what is missing.
 
-Data only; cli.py prints it.
+Data only; `cli` prints it.
 """
 
 from __future__ import annotations

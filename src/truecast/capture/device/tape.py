@@ -32,7 +32,7 @@ _LARGEST = 16_384  # pending operations; more are run, so that a loop that never
 
 
 class Executor(Protocol):
-    """What runs Graphs: composed by api.py, since capture knows neither lowering nor PJRT."""
+    """What runs Graphs: composed by `api`, since capture knows neither lowering nor PJRT."""
 
     def token(self) -> Any:
         """What tells the numerics in force on this thread from others, by identity; quick."""

@@ -1,47 +1,25 @@
-"""The public functions: each composes stages. The only file that knows them all."""
+"""`plan`, `lower`, `load` and the backend of torch.compile: a program from its capture to what runs it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch.utils import _pytree as pytree
 
 from truecast.capture import dynamo, recorder
-from truecast.capture.call import capture
 from truecast.capture.captured import Captured
 from truecast.capture.tape import OnViolation
 from truecast.errors import UsageError
-from truecast.explaining import explain, recording
 from truecast.graph import Graph
 from truecast.lowering.calling import Calling, of_graph
 from truecast.lowering.program import TARGETS, Program
-from truecast.numerics import autocast
 from truecast.numerics.numerics import Numerics
 from truecast.numerics.plan import Plan, resolve
 from truecast.numerics.scope import Policy, policy
 from truecast.runtime import archive
 from truecast.runtime.backend import runtime
-
-if TYPE_CHECKING:
-    import torch
-
-    from truecast.capture.device.tape import Counters
-
-__all__ = [
-    "capture",
-    "device",
-    "dynamo_backend",
-    "explain",
-    "load",
-    "lower",
-    "metrics",
-    "plan",
-    "recording",
-    "sync",
-    "why_recompiled",
-]
 
 
 def plan(graph: Graph, numerics: Policy | None = None) -> Plan:
@@ -155,54 +133,3 @@ def _program(captured: Captured, numerics: Numerics, target: str, baked: Mapping
         gradients=captured.gradients,
     )
     return Program(captured.graph, resolve(captured.graph, numerics), target, runtime(), calling)
-
-
-def device(index: int = 0) -> torch.device:
-    """The `pjrt` device. The first call makes it known to PyTorch: from then on `torch.device("pjrt")`, `x.to("pjrt")`
-    and `torch.zeros(3, device="pjrt")` work.
-
-    Raises UsageError for another index than 0: a process has one device.
-    """
-    from truecast.capture.device.registration import register
-    from truecast.capture.device.state import state
-    from truecast.runtime.device import DeviceExecutor
-
-    if index:
-        raise UsageError(
-            "there is one pjrt device in a process", values=f"index {index}", help="tc.device(), or 'pjrt'"
-        )
-    if not state.registered:
-        names = sorted({name for device_type in autocast.DEVICE_TYPES for name in autocast.lists(device_type)})
-        register(DeviceExecutor("cpu"), names, lambda name: autocast.lists(policy().autocast).get(name))
-    return state.device
-
-
-def sync(wait: bool = False) -> None:
-    """Runs what is pending on the device; with `wait`, returns when it has been computed.
-
-    Raises the first error of an operation that failed; all others have their values.
-    """
-    from truecast.capture.device.state import state
-
-    if not state.registered:
-        return
-    failures = state.tape.run()
-    if wait:
-        state.tape.wait()
-    if failures:
-        raise failures[0].error
-
-
-def metrics() -> Counters:
-    """What the device has done so far in this process: operations, compiles, cache hits, transfers, fallbacks."""
-    from truecast.capture.device.state import state
-    from truecast.capture.device.tape import Counters
-
-    return state.tape.counters.copy() if state.registered else Counters()
-
-
-def why_recompiled(last: int = 10) -> list[str]:
-    """Why the last programs of the device were compiled, the newest last: what differs from the nearest one."""
-    from truecast.capture.device.state import state
-
-    return list(state.tape.log.reasons)[-last:] if state.registered else []

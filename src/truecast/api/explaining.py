@@ -1,5 +1,5 @@
-"""`explain` and `recording`: composes capture, diagnose and report. Apart from api.py because it needs no jax: it
-observes programs on any device.
+"""`explain` and `recording`: composes capture, diagnose and report. It needs no jax: it observes programs
+on any device.
 """
 
 from __future__ import annotations

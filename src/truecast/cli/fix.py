@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
-from truecast.cli_explain import known
+from truecast.cli.explain import known
 from truecast.errors import UsageError
 
 
@@ -78,7 +78,7 @@ def _explained(script: Path, arguments: list[str], fake: bool) -> Any:
     """The report on one run of the script in this process; what the script prints goes to stderr."""
     import contextlib
 
-    from truecast.explaining import recording
+    from truecast.api.explaining import recording
     from truecast.scripts import run_script
 
     with contextlib.redirect_stdout(sys.stderr), recording(fake=fake) as tape:

@@ -7,14 +7,13 @@ Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 the script is missing
 from __future__ import annotations
 
 import importlib.resources
-import os
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from truecast import settings
+from truecast.cli.output import colored, width, write
 from truecast.errors import UsageError
 
 FailOn = Literal["info", "warning", "error", "never"]
@@ -44,21 +43,21 @@ def explain(
     from truecast.scripts import checked, run_script
 
     checked(script)  # before anything heavy is imported
-    from truecast.explaining import recording
+    from truecast.api.explaining import recording
 
     with recording(fake=fake) as tape:
         stopped = run_script(script, list(context.args))
         report = tape.explain(stopped).only(select or (), ignore or ())
     if write_baseline is not None:
-        _write(write_baseline, report.to_baseline())
+        write(report.to_baseline(), write_baseline)
     if baseline is not None:
         report = report.beyond(baseline)
     sys.stdout.flush()
-    typer.echo(report.render(_width(), _colored()))
+    typer.echo(report.render(width(), colored()))
     if json is not None:
-        _write(json, report.to_json())
+        write(report.to_json(), json)
     if sarif is not None:
-        _write(sarif, report.to_sarif())
+        write(report.to_sarif(), sarif)
     if stopped:
         raise UsageError(stopped)
     if fail_on != "never" and report.at_least(fail_on):
@@ -82,18 +81,3 @@ def known(prefix: str) -> None:
     """Raises UsageError for the beginning of no code."""
     if not any(code.startswith(prefix) for code in codes()):
         raise UsageError(f"no code begins with {prefix!r}", values=f"there are {', '.join(codes())}")
-
-
-def _width() -> int:
-    """The terminal's width; 0, which means unlimited, where the output is no terminal."""
-    return os.get_terminal_size().columns if sys.stdout.isatty() else 0
-
-
-def _colored() -> bool:
-    return sys.stdout.isatty() and not settings.no_color()
-
-
-def _write(path: Path, text: str) -> None:
-    from truecast import cli
-
-    cli.write(text, path)
