@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from truecast.api.calling_jax import call_jax
     from truecast.api.device import device, metrics, sync, why_recompiled
     from truecast.api.explaining import explain, recording
     from truecast.api.programs import load, lower, plan
@@ -21,6 +22,7 @@ __version__ = "0.1.0"
 # Where each name lives. "capture" and "numerics" are packages that can be called (callable_package.py).
 _HOMES = {
     "Numerics": "truecast.numerics.numerics",
+    "call_jax": "truecast.api.calling_jax",
     "capture": "truecast.capture",
     "device": "truecast.api.device",
     "explain": "truecast.api.explaining",
@@ -37,6 +39,7 @@ _HOMES = {
 
 __all__ = [
     "Numerics",
+    "call_jax",
     "capture",
     "device",
     "explain",

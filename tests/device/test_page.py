@@ -11,8 +11,10 @@ PAGE = (Path(__file__).parents[2] / "docs" / "device.md").read_text()
 
 
 def test_the_example_runs(capsys):
-    (program,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    exec(compile(program, "device.md", "exec"), {})
+    names: dict[str, object] = {}
+    for program in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
+        exec(compile(program, "device.md", "exec"), names)
+    assert names["logits"].grad.shape == (4, 8)
     shown = capsys.readouterr().out
     assert re.search(r"^runs +\d+$", shown, re.MULTILINE)
 

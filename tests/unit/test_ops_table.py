@@ -25,10 +25,11 @@ _TABLE_SOURCE = Path(ops.__file__).with_name("table.py").read_text()
 
 
 def _overloads() -> Iterator[str]:
-    """Those of PyTorch, and those of the libraries whose operations the table knows."""
+    """Those of PyTorch, truecast's own, and those of the libraries whose operations the table knows."""
+    schema("truecast.call_jax.default")  # declares truecast's own
     for name in torch._C._dispatch_get_all_op_names():
         namespace, _, rest = name.partition("::")
-        if namespace in ("aten", "transformers"):
+        if namespace in ("aten", "transformers", "truecast"):
             base, _, variant = rest.partition(".")
             yield f"{namespace}.{base}.{variant or 'default'}"
 

@@ -6,6 +6,7 @@ from truecast.lowering import (  # noqa: F401
     attention,
     batch_norm,
     bessel,
+    calling_jax,
     cast,
     complex,
     contraction,

@@ -64,6 +64,7 @@ class Decision:
 
 
 NO_ARITHMETIC = Decision(None, None, "op", why="no arithmetic")
+FOREIGN = Decision(None, None, "op", why="a function of another framework computes in the dtypes that it says itself")
 NO_ROW = Decision(None, None, "op", why="the operations table has no row for it, so nothing is decided about it")
 
 
@@ -158,6 +159,8 @@ class _Resolver:
             return NO_ROW
         promoted, casts = self._typing(node, op)
         relevant = _relevant(op)
+        if op.kind == "foreign":
+            return FOREIGN
         if not relevant:
             return replace(NO_ARITHMETIC, casts=casts) if casts else NO_ARITHMETIC
         outcome = self._matcher.outcome(node.op, op, promoted, relevant, node.site)

@@ -36,12 +36,29 @@ class Schema:
         return not any(p.written for p in self.parameters)
 
 
+# truecast's own operations. The results of a JAX function are as many as it has.
+_OWN = ("call_jax(str function, Tensor[] operands) -> Tensor[]",)
+
+
+@functools.cache
+def _own_library() -> Any:
+    """torch.ops.truecast: what is declared here lives as long as the library."""
+    import torch
+
+    library = torch.library.Library("truecast", "DEF")
+    for declared in _OWN:
+        library.define(declared)
+    return library
+
+
 @functools.cache
 def overload(op: str) -> Any:
     """The torch OpOverload named "namespace.name.overload". Raises KeyError if torch has none."""
     import torch
 
     namespace, name, variant = op.split(".")
+    if namespace == "truecast":
+        _own_library()
     try:
         return getattr(getattr(getattr(torch.ops, namespace), name), variant)
     except AttributeError as error:

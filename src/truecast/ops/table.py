@@ -29,6 +29,7 @@ Kind = Literal[
     "linalg",  # factorizations, solvers and Fourier transforms
     "optimizer",  # fused optimizer steps over lists of tensors
     "composite",  # means what its decomposition means; capture replaces it, nothing below capture sees it
+    "foreign",  # a function of another framework (JAX), which computes in the dtypes that it says itself
     "query",  # answers a question about a tensor and makes none: sym_size, item
 ]
 
