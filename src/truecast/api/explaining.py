@@ -54,9 +54,10 @@ def recording(*, fake: bool = False) -> Iterator[Recording]:
 
 
 def _report(graph: Graph, observations: Observations, operations: int, stopped: str) -> Report:
-    found = checks.run(Flow(graph, observations))
+    flow = Flow(graph, observations)
+    found = checks.run(flow)
     kept = tuple(f for f in found if not is_ignored(f))
-    return Report(kept, operations, stopped, len(found) - len(kept))
+    return Report(kept, operations, stopped, len(found) - len(kept), flow)
 
 
 def _stopped(error: BaseException) -> str:

@@ -25,6 +25,7 @@ def explain(
     fake: Annotated[bool, typer.Option("--fake", help="Fake tensors: no memory, no data, any size.")] = False,
     json: Annotated[Path | None, typer.Option("--json", metavar="F", help="Write the report as JSON.")] = None,
     sarif: Annotated[Path | None, typer.Option("--sarif", metavar="F", help="Write the report as SARIF.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", metavar="F", help="Write the report as an HTML page.")] = None,
     baseline: Annotated[Path | None, typer.Option(metavar="F", help="Leave out the findings that F knows.")] = None,
     write_baseline: Annotated[Path | None, typer.Option(metavar="F", help="Write what was found as known.")] = None,
     fail_on: Annotated[FailOn, typer.Option(help="The least severity that makes the exit code 1.")] = "error",
@@ -56,6 +57,8 @@ def explain(
     typer.echo(report.render(width(), colored()))
     if json is not None:
         write(report.to_json(), json)
+    if html is not None:
+        write(report.to_html(f"truecast explain {script}"), html)
     if sarif is not None:
         write(report.to_sarif(), sarif)
     if stopped:

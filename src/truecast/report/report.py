@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from truecast.diagnose.finding import SEVERITIES, Finding, Severity
+from truecast.diagnose.flow import Flow
 from truecast.report import baseline, sarif, text
 from truecast.report import json as json_report
 
@@ -14,12 +15,14 @@ from truecast.report import json as json_report
 @dataclass(frozen=True)
 class Report:
     """findings: one per cause, errors first. operations: how many were recorded. stopped: why the program did not run
-    to its end, "" if it did. set_aside: how many findings a comment or a baseline set aside."""
+    to its end, "" if it did. set_aside: how many findings a comment or a baseline set aside. flow: what the picture of
+    an HTML report is drawn from."""
 
     findings: tuple[Finding, ...]
     operations: int = 0
     stopped: str = ""
     set_aside: int = 0
+    flow: Flow | None = field(default=None, repr=False, compare=False)
 
     def render(self, width: int = 0, color: bool = False) -> str:
         """What a person reads. width: 0 for unlimited."""
@@ -28,6 +31,12 @@ class Report:
     def to_json(self) -> str:
         """What a program reads: schema 1."""
         return json_report.render(self.findings, self.operations, self.stopped, self.set_aside)
+
+    def to_html(self, title: str = "truecast explain") -> str:
+        """What a browser shows: one self-contained page, with a picture of the dtype flow through the modules."""
+        from truecast.report import html  # templates: only who asks for a page pays for loading them
+
+        return html.render(self.findings, self.operations, self.stopped, self.set_aside, self.flow, title)
 
     def to_sarif(self) -> str:
         """What code-review tools read: SARIF 2.1.0."""

@@ -38,11 +38,11 @@ class _Printer:
         first, *rest = finding.places
         rest, more = rest[:_MOST_PLACES], rest[_MOST_PLACES:]
         lines = [self._paint(_COLORS[finding.severity], f"{finding.severity}[{finding.code}]") + f": {finding.message}"]
-        lines += [f"  --> {_position(first.site)}{_context(first.site, finding.count)}", *self._excerpt(first)]
+        lines += [f"  --> {position(first.site)}{_context(first.site, finding.count)}", *self._excerpt(first)]
         for place in rest:
-            lines += [f"  {place.role}: {_position(place.site)}", *self._excerpt(place)]
+            lines += [f"  {place.role}: {position(place.site)}", *self._excerpt(place)]
         if more:
-            lines.append(f"  and at {', '.join(_position(place.site) for place in more)}")
+            lines.append(f"  and at {', '.join(position(place.site) for place in more)}")
         lines += self._wrapped("why", finding.why) + self._wrapped("help", finding.help)
         if finding.edit is not None:
             lines.append(_edited(finding.edit))
@@ -54,8 +54,7 @@ class _Printer:
         source = site.text
         if not source:
             return [f"        | {t}" for t in (place.text, place.note) if t]
-        start = site.column - 1 if site.column else len(source) - len(source.lstrip())
-        end = site.end_column - 1 if site.end_line == site.line and site.end_column else len(source)
+        start, end = span(site)
         carets = "^" * max(end - start, 1)
         lead = source[:start].replace("\t", "    ")
         shown = source.replace("\t", "    ")
@@ -89,7 +88,25 @@ class _Printer:
         return f"\x1b[{code}m{text}\x1b[0m" if self._color else text
 
 
-def _position(site: Site) -> str:
+def span(site: Site) -> tuple[int, int]:
+    """The columns of an expression on its first line, from 0; the whole line without its indent if they are unknown."""
+    source = site.text
+    start = site.column - 1 if site.column else len(source) - len(source.lstrip())
+    return start, site.end_column - 1 if site.end_line == site.line and site.end_column else len(source)
+
+
+def amount(nbytes: int) -> str:
+    """ "4.2 MB": bytes in powers of 1000."""
+    size = float(nbytes)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 999.5:
+            return f"{size:.0f} {unit}" if size >= 99.5 or unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+def position(site: Site) -> str:
+    """ "train.py:33:13", relative to the current folder where it is below it."""
     if not site.file:
         return "unknown source"
     file = site.file
