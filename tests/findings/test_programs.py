@@ -1,7 +1,7 @@
 """Small real programs with a fault each: `truecast explain` finds it, at the line marked so, and nothing else.
 
 A program marks its lines: `# symptom TC101`, `# origin TC101`. A last line `# mended: ...` is the line that the help
-proposes. A program that raises by itself says `# stops`.
+proposes. A program that raises by itself says `# stops`; one that is compared with a global downcast, `--migrate NAME`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def explained(path: Path, stops: bool = False, fake: bool = False) -> Report:
                 raise
         else:
             assert not stops, f"{path.name} ran to its end"
-        return tape.explain()
+        migrate = re.search(r"--migrate (\S+)", path.read_text())
+        return tape.explain(migrate=migrate[1] if migrate else "")
 
 
 def marked(path: Path, role: str) -> list[tuple[str, int]]:
@@ -87,7 +88,8 @@ def test_the_example_of_a_page_gives_its_finding_and_no_other(page: Path, tmp_pa
     script = tmp_path / "example.py"
     script.write_text(example[1])
     report = explained(script, stops=page.stem == "TC107")
-    assert [f.code for f in report.findings] == [page.stem], str(report)
+    wider = ["TC701"] * (page.stem == "TC703")  # a number that is finite now is computed with in a wider dtype now
+    assert [f.code for f in report.findings] == [*wider, page.stem], str(report)
 
 
 def test_pages_have_fixed_headings() -> None:

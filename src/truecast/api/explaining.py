@@ -6,12 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from truecast.capture import observer
 from truecast.diagnose import checks
 from truecast.diagnose.flow import Flow
 from truecast.diagnose.ignored import is_ignored
+from truecast.diagnose.migration import Migration
 from truecast.errors import TruecastError
 from truecast.graph import Graph
 from truecast.observations import Observations
@@ -40,9 +42,10 @@ class Recording:
         """The Graph of what ran so far."""
         return self._tape.recorded("recording")
 
-    def explain(self, stopped: str = "") -> Report:
-        """The findings so far."""
-        return _report(self.graph, self._tape.observations, self._tape.operations, stopped)
+    def explain(self, stopped: str = "", *, migrate: str = "") -> Report:
+        """The findings so far. migrate: what moving away from a global downcast ("xla-use-bf16",
+        "xla-downcast-bf16") changes, instead."""
+        return _report(self.graph, self._tape.observations, self._tape.operations, stopped, migrate)
 
 
 @contextmanager
@@ -53,11 +56,15 @@ def recording(*, fake: bool = False) -> Iterator[Recording]:
         yield Recording(tape)
 
 
-def _report(graph: Graph, observations: Observations, operations: int, stopped: str) -> Report:
+def _report(graph: Graph, observations: Observations, operations: int, stopped: str, migrate: str = "") -> Report:
     flow = Flow(graph, observations)
-    found = checks.run(flow)
+    migration = Migration(flow, migrate) if migrate else None
+    found = checks.run(flow) if migration is None else checks.run_migration(migration)
     kept = tuple(f for f in found if not is_ignored(f))
-    return Report(kept, operations, stopped, len(found) - len(kept), flow)
+    report = Report(kept, operations, stopped, len(found) - len(kept), flow)
+    if migration is None:
+        return report
+    return replace(report, migrated_from=migration.variable, lines=migration.lines)
 
 
 def _stopped(error: BaseException) -> str:

@@ -17,6 +17,7 @@ from truecast.cli.output import colored, width, write
 from truecast.errors import UsageError
 
 FailOn = Literal["info", "warning", "error", "never"]
+Downcast = Literal["xla-use-bf16", "xla-downcast-bf16"]
 
 
 def explain(
@@ -31,6 +32,9 @@ def explain(
     fail_on: Annotated[FailOn, typer.Option(help="The least severity that makes the exit code 1.")] = "error",
     select: Annotated[list[str] | None, typer.Option(metavar="CODE", help="Only codes that begin so.")] = None,
     ignore: Annotated[list[str] | None, typer.Option(metavar="CODE", help="All but codes that begin so.")] = None,
+    migrate: Annotated[
+        Downcast | None, typer.Option(help="What the program computes beside what it computed under XLA_USE_BF16=1.")
+    ] = None,
     code: Annotated[str | None, typer.Option(metavar="CODE", help="Print the page of one finding.")] = None,
 ) -> None:
     """Where every dtype comes from, and what will break because of it."""
@@ -48,7 +52,7 @@ def explain(
 
     with recording(fake=fake) as tape:
         stopped = run_script(script, list(context.args))
-        report = tape.explain(stopped).only(select or (), ignore or ())
+        report = tape.explain(stopped, migrate=migrate or "").only(select or (), ignore or ())
     if write_baseline is not None:
         write(report.to_baseline(), write_baseline)
     if baseline is not None:

@@ -87,3 +87,12 @@ def cast_back(step: Step) -> Edit | None:
     name = operand_name(step.node, narrow)
     like = f"{name}.dtype" if name.replace(".", "").replace("_", "").isalnum() and name else f"torch.{narrow.dtype}"
     return wrapped(step.site, f"to({like})")
+
+
+def size_text(nbytes: float) -> str:
+    """A number of bytes in the largest unit below it: "12 KiB"."""
+    for unit in ("bytes", "KiB", "MiB"):
+        if nbytes < 1024:
+            return f"{nbytes:.0f} {unit}"
+        nbytes /= 1024
+    return f"{nbytes:.1f} GiB"

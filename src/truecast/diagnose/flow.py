@@ -95,6 +95,7 @@ class Flow:
         self.producers, self.consumers = graph.producers(), graph.consumers()
         self.inputs = {entry.value.name: entry for entry in graph.inputs}
         self._steps: dict[str, Step] = {}
+        self._origins: dict[str, Step] = {}
 
     def call(self, node: Node) -> Call:
         """The public function that a node was dispatched by."""
@@ -132,15 +133,19 @@ class Flow:
             value = following
 
     def origin(self, value: Value) -> Step:
-        """The step that chose the dtype which `value` has."""
-        last = self.step(value)
+        """The step that chose the dtype which `value` has. Of promotions that follow each other it is the first: had it
+        been rounded there, the later ones would not have been."""
+        passed: list[Step] = []
         for step in self.back(value):
-            if step.value.dtype is not value.dtype:
+            origin = self._origins.get(step.value.name, step)
+            passed.append(step)
+            if origin is not step or step.why not in ("follows", "promotion"):
                 break
-            last = step
-            if step.why not in ("follows",):
-                break
-        return last
+        for step in reversed(passed):
+            if step.why == "promotion" and origin.why != "promotion":
+                origin = step
+            self._origins[step.value.name] = origin
+        return origin
 
     def chain(self, value: Value) -> list[Step]:
         """The steps from `value` to its origin."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from truecast.diagnose.finding import SEVERITIES, Finding, Place
@@ -10,9 +12,15 @@ from truecast.diagnose.finding import SEVERITIES, Finding, Place
 SCHEMA = 1
 
 
-def render(findings: tuple[Finding, ...], operations: int, stopped: str, set_aside: int = 0) -> str:
-    """The report as one JSON object, indented."""
-    return json.dumps(document(findings, operations, stopped, set_aside), indent=2, ensure_ascii=False)
+def render(
+    findings: tuple[Finding, ...],
+    operations: int,
+    stopped: str,
+    set_aside: int = 0,
+    more: Mapping[str, Any] = MappingProxyType({}),
+) -> str:
+    """The report as one JSON object, indented. more: what a kind of report has besides."""
+    return json.dumps({**document(findings, operations, stopped, set_aside), **more}, indent=2, ensure_ascii=False)
 
 
 def document(findings: tuple[Finding, ...], operations: int, stopped: str, set_aside: int = 0) -> dict[str, Any]:

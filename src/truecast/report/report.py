@@ -8,7 +8,8 @@ from pathlib import Path
 
 from truecast.diagnose.finding import SEVERITIES, Finding, Severity
 from truecast.diagnose.flow import Flow
-from truecast.report import baseline, sarif, text
+from truecast.diagnose.migration import Line
+from truecast.report import baseline, migrated, sarif, text
 from truecast.report import json as json_report
 
 
@@ -16,21 +17,26 @@ from truecast.report import json as json_report
 class Report:
     """findings: one per cause, errors first. operations: how many were recorded. stopped: why the program did not run
     to its end, "" if it did. set_aside: how many findings a comment or a baseline set aside. flow: what the picture of
-    an HTML report is drawn from."""
+    an HTML report is drawn from. migrated_from: the environment variable that the program is compared with, "" for
+    none; lines: what computes differently."""
 
     findings: tuple[Finding, ...]
     operations: int = 0
     stopped: str = ""
     set_aside: int = 0
     flow: Flow | None = field(default=None, repr=False, compare=False)
+    migrated_from: str = ""
+    lines: tuple[Line, ...] = ()
 
     def render(self, width: int = 0, color: bool = False) -> str:
         """What a person reads. width: 0 for unlimited."""
-        return text.render(self.findings, self.operations, self.stopped, width, color, self.set_aside)
+        table = migrated.render(self.migrated_from, self.lines, width) if self.migrated_from else ""
+        return text.render(self.findings, self.operations, self.stopped, width, color, self.set_aside, table)
 
     def to_json(self) -> str:
         """What a program reads: schema 1."""
-        return json_report.render(self.findings, self.operations, self.stopped, self.set_aside)
+        more = {"migration": migrated.document(self.migrated_from, self.lines)} if self.migrated_from else {}
+        return json_report.render(self.findings, self.operations, self.stopped, self.set_aside, more)
 
     def to_html(self, title: str = "truecast explain") -> str:
         """What a browser shows: one self-contained page, with a picture of the dtype flow through the modules."""

@@ -13,11 +13,17 @@ _COLORS: dict[Severity, str] = {"error": "1;31", "warning": "1;33", "info": "1;3
 
 
 def render(
-    findings: tuple[Finding, ...], operations: int, stopped: str, width: int, color: bool, set_aside: int = 0
+    findings: tuple[Finding, ...],
+    operations: int,
+    stopped: str,
+    width: int,
+    color: bool,
+    set_aside: int = 0,
+    table: str = "",
 ) -> str:
-    """Every finding, then one line that counts them."""
+    """Every finding, a table if there is one, then one line that counts the findings."""
     printer = _Printer(width, color)
-    parts = [printer.finding(finding) for finding in findings]
+    parts = [*(printer.finding(finding) for finding in findings), *([table] if table else [])]
     return "\n\n".join([*parts, summary(findings, operations, stopped, set_aside)])
 
 
@@ -105,16 +111,20 @@ def amount(nbytes: int) -> str:
     return f"{size:.1f} TB"
 
 
+def file_name(file: str) -> str:
+    """A file's path, relative to the current folder if it is in it."""
+    if not os.path.isabs(file):
+        return file
+    relative = os.path.relpath(file)
+    return file if relative.startswith("..") else relative
+
+
 def position(site: Site) -> str:
     """ "train.py:33:13", relative to the current folder where it is below it."""
     if not site.file:
         return "unknown source"
-    file = site.file
-    if os.path.isabs(file):
-        relative = os.path.relpath(file)
-        file = file if relative.startswith("..") else relative
     gone = "" if site.text else " (its source can't be read)"
-    return f"{file}:{site.line}{f':{site.column}' if site.column else ''}{gone}"
+    return f"{file_name(site.file)}:{site.line}{f':{site.column}' if site.column else ''}{gone}"
 
 
 def _context(site: Site, count: int) -> str:

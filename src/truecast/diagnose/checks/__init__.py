@@ -11,6 +11,9 @@ from truecast.diagnose.checks import (
     discrete_decision,
     float64_leak,
     large_integers,
+    migrated_range,
+    migrated_refusal,
+    migrated_widening,
     narrow_angles,
     narrow_parameters,
     out_of_range,
@@ -24,6 +27,7 @@ from truecast.diagnose.checks import (
 )
 from truecast.diagnose.finding import Finding, grouped
 from truecast.diagnose.flow import Flow
+from truecast.diagnose.migration import Migration
 from truecast.sites import Site
 
 Check = Callable[[Flow], Iterator[Finding]]
@@ -55,6 +59,13 @@ def run(flow: Flow) -> tuple[Finding, ...]:
     found = grouped([finding for check in CHECKS for finding in check(flow)])
     told = {site for f in found if f.severity != "info" for site in _origins(f)}
     return tuple(f for f in found if f.severity != "info" or not told.intersection(_origins(f)))
+
+
+def run_migration(migration: Migration) -> tuple[Finding, ...]:
+    """What moving away from a global downcast changes, and every refusal; other findings are `run`'s."""
+    refusals = list(migrated_refusal.check(migration))
+    told = frozenset((site.file, site.line) for finding in refusals for site in _origins(finding))
+    return grouped([*refusals, *migrated_widening.check(migration, told), *migrated_range.check(migration)])
 
 
 def _origins(finding: Finding) -> list[Site]:

@@ -54,13 +54,19 @@ _WRITES = frozenset(("values", "src", "source"))
 
 
 def check(flow: Flow) -> Iterator[Finding]:
-    """One finding per refusal; a backward operation that is refused where its forward one was is its consequence:
+    """One finding per refusal."""
+    for _, finding in refused(flow):
+        yield finding
+
+
+def refused(flow: Flow) -> Iterator[tuple[Refusal, Finding]]:
+    """Each refusal with its finding; a backward operation that is refused where its forward one was is its consequence:
     autograd saved what the program passed, not what it was cast to."""
     refused = {_line(r.site) for r in flow.observations.refusals if r.site.phase == "forward"}
     for refusal in flow.observations.refusals:
         if refusal.site.phase == "backward" and _line(refusal.site) in refused:
             continue
-        yield _finding(flow, refusal)
+        yield refusal, _finding(flow, refusal)
 
 
 def _line(site: Site) -> tuple[str, int, int]:

@@ -31,7 +31,7 @@ def check(flow: Flow) -> Iterator[Finding]:
             yield _cast(node, result.dtype, effect.overflowed, effect.largest)
         elif operation(node) in _FILLS:
             for number in (*node.args, *(a for _, a in node.kwargs)):
-                if type(number) in (int, float) and _beyond(number, result.dtype):
+                if type(number) in (int, float) and beyond(number, result.dtype):
                     yield _literal(node, result.dtype, float(number))
 
 
@@ -41,7 +41,9 @@ def largest(dtype: DType) -> float:
     return (2 - 2.0**-dtype.mantissa_bits) * 2.0**bias
 
 
-def _beyond(number: float, dtype: DType) -> bool:
+def beyond(number: float, dtype: DType) -> bool:
+    """Whether a finite number becomes infinite in a floating dtype: past the largest by half a unit in its last
+    place."""
     finite = number not in (float("inf"), float("-inf")) and number == number
     return finite and dtype.bits >= 16 and abs(number) > largest(dtype) * (1 + 2.0 ** -(dtype.mantissa_bits + 2))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from truecast.diagnose.explained import article, cast_back, operation, origin_place
+from truecast.diagnose.explained import article, cast_back, operation, origin_place, size_text
 from truecast.diagnose.finding import Finding, Place
 from truecast.diagnose.flow import Flow, Step
 from truecast.graph import Node, Value
@@ -96,15 +96,7 @@ def _finding(flow: Flow, step: Step, span: _Span, heavy: Node) -> Finding:
             Place("related", heavy.site, f"the first of the wide products: {heavy.outputs[0]}"),
         ),
         "PyTorch promotes two dimensioned tensors to the wider dtype (law N1); "
-        f"{count} operation{'s' * (count != 1)} and {_size(span.nbytes)} of results are {dtype} because of it",
+        f"{count} operation{'s' * (count != 1)} and {size_text(span.nbytes)} of results are {dtype} because of it",
         f"round to {narrow} once, where the arithmetic with the {dtype} tensor ends",
         cast_back(step),
     )
-
-
-def _size(nbytes: int) -> str:
-    for unit in ("bytes", "KiB", "MiB"):
-        if nbytes < 1024:
-            return f"{nbytes:.0f} {unit}"
-        nbytes /= 1024  # type: ignore[assignment]
-    return f"{nbytes:.1f} GiB"
