@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from truecast.api.bisecting import bisect
     from truecast.api.calling_jax import call_jax
     from truecast.api.device import device, metrics, sync, why_recompiled
     from truecast.api.explaining import explain, recording
@@ -22,6 +23,7 @@ __version__ = "0.1.0"
 # Where each name lives. "capture" and "numerics" are packages that can be called (callable_package.py).
 _HOMES = {
     "Numerics": "truecast.numerics.numerics",
+    "bisect": "truecast.api.bisecting",
     "call_jax": "truecast.api.calling_jax",
     "capture": "truecast.capture",
     "device": "truecast.api.device",
@@ -39,6 +41,7 @@ _HOMES = {
 
 __all__ = [
     "Numerics",
+    "bisect",
     "call_jax",
     "capture",
     "device",

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
+from truecast.cli.bisect import bisect
 from truecast.cli.doctor import doctor
 from truecast.cli.explain import explain
 from truecast.cli.fix import fix
@@ -48,6 +49,7 @@ _SCRIPT = {"allow_extra_args": True, "ignore_unknown_options": True}
 app.command(context_settings=_SCRIPT)(explain)
 app.command(context_settings=_SCRIPT)(fix)
 app.command()(lower)
+app.command()(bisect)
 app.add_typer(numerics, name="numerics")
 app.command()(doctor)
 

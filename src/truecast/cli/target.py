@@ -35,12 +35,12 @@ def split(named: str) -> tuple[Path, str]:
 
 def load(path: Path, name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """What `name` is in the script, and the arguments the script has for it."""
-    module = _run_script(path)
-    if name not in module:
-        defined = [n for n, value in module.items() if callable(value) and not n.startswith("_")]
-        raise UsageError(f"{path} has no {name!r}", help=f"it has {', '.join(defined) or 'nothing to call'}")
-    if not callable(module[name]):
-        raise UsageError(f"{name!r} in {path} can't be called", values=f"it is a {type(module[name]).__name__}")
+    return called(path, run_script(path), name)
+
+
+def called(path: Path, module: dict[str, Any], name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """What `name` is among the names of a script that was run, and the arguments the script has for it."""
+    function = callable_named(path, module, name)
     example = module.get("example_inputs", ())
     if callable(example):
         with their_errors(path, f"example_inputs in {path} can't be made"):
@@ -51,8 +51,18 @@ def load(path: Path, name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
             help="a tuple of arguments, a dict of keyword arguments, or a function that returns one of them",
         )
     args, kwargs = ((), example) if isinstance(example, dict) else (example, {})
-    _require_fitting(path, name, module[name], args, kwargs)
-    return module[name], args, kwargs
+    _require_fitting(path, name, function, args, kwargs)
+    return function, args, kwargs
+
+
+def callable_named(path: Path, module: dict[str, Any], name: str) -> Any:
+    """What `name` is in the script. Raises UsageError for what is not there, or can't be called."""
+    if name not in module:
+        defined = [n for n, value in module.items() if callable(value) and not n.startswith("_")]
+        raise UsageError(f"{path} has no {name!r}", help=f"it has {', '.join(defined) or 'nothing to call'}")
+    if not callable(module[name]):
+        raise UsageError(f"{name!r} in {path} can't be called", values=f"it is a {type(module[name]).__name__}")
+    return module[name]
 
 
 def _require_fitting(path: Path, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[Any, Any]) -> None:
@@ -71,7 +81,7 @@ def _require_fitting(path: Path, name: str, function: Any, args: tuple[Any, ...]
         ) from error
 
 
-def _run_script(path: Path) -> dict[str, Any]:
+def run_script(path: Path) -> dict[str, Any]:
     """The script's names. Its folder comes first in sys.path, as `python SCRIPT` has it."""
     sys.path.insert(0, str(path.resolve().parent))
     sys.argv = [str(path)]

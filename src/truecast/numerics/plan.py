@@ -6,7 +6,7 @@ Imports the leaves, graph, ops and its own package. Its words are in plan_text.p
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
@@ -129,12 +129,31 @@ def resolve(graph: Graph, numerics: Numerics) -> Plan:
         )
     require_subnormals(numerics.subnormals, numerics.target, numerics.name)
     resolver = _Resolver(numerics)
-    decisions = [resolver.decide(node) for node in graph.nodes]
-    numbers = regions(
-        graph, [resolver.region_dtype(n, d) for n, d in zip(graph.nodes, decisions, strict=True)], resolver.held
+    decisions = with_regions(graph, [resolver.decide(node) for node in graph.nodes], numerics)
+    return Plan(graph, numerics, decisions, resolver.unused(), resolver.conflicts())
+
+
+def with_regions(graph: Graph, decisions: Sequence[Decision], numerics: Numerics) -> tuple[Decision, ...]:
+    """The decisions, each with the region that its node belongs to under all of them (law N3)."""
+    storage = held_dtypes(numerics)
+    members = [_region_dtype(node, decision) for node, decision in zip(graph.nodes, decisions, strict=True)]
+    numbers = regions(graph, members, lambda dtype: storage.get(dtype, dtype))
+    return tuple(
+        d if d.region == number else replace(d, region=number) for d, number in zip(decisions, numbers, strict=True)
     )
-    decisions = [replace(d, region=number) if number else d for d, number in zip(decisions, numbers, strict=True)]
-    return Plan(graph, numerics, tuple(decisions), resolver.unused(), resolver.conflicts())
+
+
+def held_dtypes(numerics: Numerics) -> dict[DType, DType]:
+    """The dtypes that the device holds as others (law N11)."""
+    return {dtypes.of(a): dtypes.of(b) for a, b in numerics.storage}
+
+
+def _region_dtype(node: Node, decision: Decision) -> DType | None:
+    """The compute dtype of a node that may be part of a region, else None."""
+    if decision.rounding != "region" or decision.compute is None:
+        return None
+    op = ops.lookup(node.op)
+    return decision.compute if op is not None and op.kind == "elementwise" else None
 
 
 class _Resolver:
@@ -142,7 +161,7 @@ class _Resolver:
 
     def __init__(self, numerics: Numerics) -> None:
         self._numerics = numerics
-        self._storage = {dtypes.of(a): dtypes.of(b) for a, b in numerics.storage}
+        self._storage = held_dtypes(numerics)
         self._matcher = Matcher(numerics)
         self._rows: dict[str, Op | None] = {}
         self._typings: dict[tuple[object, ...], tuple[DType, Casts]] = {}
@@ -169,13 +188,6 @@ class _Resolver:
         if key not in self._decisions:
             self._decisions[key] = self._decision(node, op, promoted, casts, outcome)
         return self._decisions[key]
-
-    def region_dtype(self, node: Node, decision: Decision) -> DType | None:
-        """The compute dtype of a node that may be part of a region, else None."""
-        op = self._row(node.op)
-        if op is None or op.kind != "elementwise" or decision.rounding != "region":
-            return None
-        return decision.compute
 
     def unused(self) -> tuple[Rule, ...]:
         deciding = {index for outcome in self._seen for _, index in outcome.winners}
