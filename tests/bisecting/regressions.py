@@ -1,5 +1,5 @@
-"""Synthetic regressions: a model of six layers in float32, and policies that differ in harmless ways and in one to three
-harmful ones, each of which a rule was planted for."""
+"""Synthetic regressions: a model of six layers in float32, and policies that differ in harmless ways and in one to
+three harmful ones, each of which a rule was planted for."""
 
 from __future__ import annotations
 

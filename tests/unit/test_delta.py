@@ -1,4 +1,4 @@
-"""Delta debugging: what it finds is minimal for any effect, and exactly what was planted where causes are independent."""
+"""Delta debugging: what it finds is minimal for any effect, and exactly what was planted where causes don't meet."""
 
 from __future__ import annotations
 

@@ -27,6 +27,7 @@ from truecast.errors import UsageError
 from truecast.lowering.calling import Calling
 from truecast.lowering.fingerprint import fingerprint
 from truecast.lowering.program import Program
+from truecast.numerics.diff import diff
 from truecast.numerics.mixing import Mixture, explicit_rounding, mixture, promotion
 from truecast.numerics.numerics import ROUNDINGS
 from truecast.numerics.plan import Plan, resolve
@@ -88,7 +89,7 @@ def bisect(
         return BisectionReport(found, *notes)
     promoted = promotion(captured.graph, *named, changes=[mixed.changes[i] for i in sorted(found.found)])
     plan = evaluation.plan(frozenset(range(len(mixed.changes))) - found.found)
-    exact = _same(plan, resolve(captured.graph, explicit_rounding(promoted, rounding)))
+    exact = not diff(plan, resolve(captured.graph, explicit_rounding(promoted, rounding)))
     return BisectionReport(found, *(notes or ("",)), promoted, exact, _cost(evaluation, found, plan))
 
 
@@ -190,11 +191,6 @@ def _cost(evaluation: _Evaluation, found: Bisection, plan: Plan) -> Cost:
         nbytes=converted[1].nbytes - converted[0].nbytes,
         seconds=(statistics.median(seconds[0]), statistics.median(seconds[1])),
     )
-
-
-def _same(a: Plan, b: Plan) -> bool:
-    """Whether two Plans of one Graph come to the same program."""
-    return fingerprint(a, "cpu") == fingerprint(b, "cpu")
 
 
 def _arrays(result: Any) -> Sequence[np.ndarray[Any, Any]]:

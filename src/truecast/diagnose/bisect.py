@@ -148,6 +148,9 @@ def bisect(
         good, bad = trials.value(frozenset()), trials.value(everything)
     except OutOfBudget:
         return replace(result, runs=trials.runs, finished=False)
+    if bound is not None and (lowest := min(trials.values(frozenset()))) <= bound < good:
+        reason = f"the good policy's own values lie on both sides of the bound {bound:.3g}, from {lowest:.3g}"
+        return replace(result, good=good, bad=bad, bound=bound, runs=trials.runs, uncertain=reason)
     if math.isinf(good):
         raise UsageError(
             f"the metric {metric} is not a number under the good policy",

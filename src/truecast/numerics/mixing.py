@@ -50,7 +50,9 @@ class Mixture:
 
     def plan(self, chosen: Iterable[int]) -> Plan:
         """The Plan that decides the changes with these indices as policy b does, and all others as a."""
-        changes = [self.changes[index] for index in chosen]
+        changes = [self.changes[index] for index in dict.fromkeys(chosen)]
+        if len(changes) == len(self.changes):
+            return self._resolved("b", WHOLE_PROGRAM)
         whole = tuple(name for name in WHOLE_PROGRAM if any(c.node < 0 and name in c.fields for c in changes))
         base, other = self._resolved("a", whole), self._resolved("b", whole)
         decisions = list(base.decisions)
@@ -79,9 +81,12 @@ def mixture(graph: Graph, a: Numerics, b: Numerics) -> Mixture:
     found = Mixture(graph, a, b, (), {})
     one, other = found._resolved("a", ()), found._resolved("b", ())
     changes = [Change(-1, (name,)) for name in WHOLE_PROGRAM if _differs(name, found)]
-    index = {node.name: i for i, node in enumerate(graph.nodes)}
-    for difference in diff(one, other).differences:
-        changes += _changes(index[difference.node.name], difference.a, difference.b, difference.fields)
+    known = {difference.node.name: difference.fields for difference in diff(one, other).differences}
+    for index, (node, a_says, b_says) in enumerate(zip(graph.nodes, one.decisions, other.decisions, strict=True)):
+        fields = known.get(node.name, ())
+        if a_says.rounding != b_says.rounding and _reads_wide(node, a_says) != _reads_wide(node, b_says):
+            fields = tuple(dict.fromkeys((*fields, "rounding")))
+        changes += _changes(index, a_says, b_says, fields)
     return replace(found, changes=tuple(changes))
 
 
@@ -126,6 +131,16 @@ def _differs(name: str, found: Mixture) -> bool:
         return True
     return any(
         bool(diff(found._resolved(side, ()), found._resolved(side, ("storage",))).differences) for side in ("a", "b")
+    )
+
+
+def _reads_wide(node: Node, decision: Decision) -> bool:
+    """Whether a node may read values that are wider than their dtype, inside a region (law N3)."""
+    compute = decision.compute
+    return (
+        decision.rounding == "region"
+        and compute is not None
+        and any(v.dtype.is_inexact and v.dtype.mantissa_bits < compute.mantissa_bits for v in node.inputs)
     )
 
 
