@@ -1,4 +1,4 @@
-"""What lies between two policies: no changes is one of them, all changes the other, and rules can say any set of them."""
+"""What lies between two policies: no changes is one of them, all changes the other, and rules can say any set."""
 
 from __future__ import annotations
 

@@ -13,13 +13,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from truecast import ops
+from truecast import dtypes, ops
 from truecast.dtypes import DType
 from truecast.graph import Graph, Node
 from truecast.numerics.diff import diff
 from truecast.numerics.numerics import Numerics, Rule
 from truecast.numerics.plan import Decision, Plan, held_dtypes, resolve, with_regions
-from truecast.ops.agreement import with_casts
 from truecast.ops.operands import promoted_dtype
 
 WHOLE_PROGRAM = ("storage", "subnormals")
@@ -110,9 +109,8 @@ def promotion(graph: Graph, good: Numerics, bad: Numerics, changes: Iterable[Cha
     settings: dict[int, dict[str, str]] = {}
     for change in changes:
         if change.node >= 0:
-            node, decision = graph.nodes[change.node], decided.decisions[change.node]
-            said = settings.setdefault(change.node, {})
-            said |= {f: _setting(f, node, decision, held_dtypes(base)) for f in change.fields}
+            decision, storage = decided.decisions[change.node], held_dtypes(base)
+            settings.setdefault(change.node, {}).update({f: _setting(f, decision, storage) for f in change.fields})
     note = f"promoted to what {good.name} says"
     rules = [Rule(**cast(Any, {**keys, **said}), note=note) for keys, said in _rules(graph, settings)]
     return replace(base, name=f"{bad.name}-promoted", rules=(*rules, *base.rules), note="")
@@ -187,12 +185,10 @@ def _source(node: Node) -> str:
     return f"{glob.escape(os.path.basename(node.site.file))}:{node.site.line}" if node.site.file else ""
 
 
-def _setting(name: str, node: Node, decision: Decision, storage: dict[DType, DType]) -> str:
-    """How a rule says what a Decision says: a dtype by its name, one that differs from it on the device as "same"."""
+def _setting(name: str, decision: Decision, storage: dict[DType, DType]) -> str:
+    """How a rule says what a Decision says. A dtype that the device holds as another one (law N11) can only have come
+    from what was promoted, and is "same"; of a complex one, a rule names the real dtype."""
     value = getattr(decision, name)
     if not isinstance(value, DType):
         return str(value)
-    op = ops.lookup(node.op)
-    assert op is not None, "a node without a row has no Decision that could differ"
-    promoted = promoted_dtype(with_casts(node, decision.casts), op)
-    return "same" if storage.get(promoted, promoted) is value else value.name
+    return dtypes.real_of(value).name if storage.get(value, value) is value else "same"
