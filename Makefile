@@ -35,7 +35,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || { echo "make: Python 3.11 or newer is needed; name it with PYTHON=..." >&2; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[models,test,lint]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[models,plot,test,lint]'
 	touch $@
 
 clean:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from truecast.api.bisecting import bisect
     from truecast.api.calling_jax import call_jax
+    from truecast.api.comparing import compare
     from truecast.api.device import device, metrics, sync, why_recompiled
     from truecast.api.explaining import explain, recording
     from truecast.api.programs import load, lower, plan
@@ -26,6 +27,7 @@ _HOMES = {
     "bisect": "truecast.api.bisecting",
     "call_jax": "truecast.api.calling_jax",
     "capture": "truecast.capture",
+    "compare": "truecast.api.comparing",
     "device": "truecast.api.device",
     "explain": "truecast.api.explaining",
     "load": "truecast.api.programs",
@@ -44,6 +46,7 @@ __all__ = [
     "bisect",
     "call_jax",
     "capture",
+    "compare",
     "device",
     "explain",
     "load",

@@ -15,6 +15,7 @@ import typer
 from typer.exceptions import TyperException
 
 from truecast.cli.bisect import bisect
+from truecast.cli.compare import compare
 from truecast.cli.doctor import doctor
 from truecast.cli.explain import explain
 from truecast.cli.fix import fix
@@ -50,6 +51,7 @@ app.command(context_settings=_SCRIPT)(explain)
 app.command(context_settings=_SCRIPT)(fix)
 app.command()(lower)
 app.command()(bisect)
+app.command()(compare)
 app.add_typer(numerics, name="numerics")
 app.command()(doctor)
 

@@ -55,7 +55,7 @@ def function_of(plan: Plan) -> Callable[..., tuple[Array, ...]]:
 
     def run(*arguments: Array) -> tuple[Array, ...]:
         inputs, seed = (arguments[:-1], arguments[-1]) if seeded else (arguments, None)
-        engine = _Engine(plan, seed)
+        engine = Engine(plan, seed)
         for entry, array in zip(graph.inputs, inputs, strict=True):
             engine.rounded[entry.value.name] = array
         for node, decision in zip(graph.nodes, plan.decisions, strict=True):
@@ -81,7 +81,9 @@ def _refuse_complex32(graph: Graph) -> None:
             )
 
 
-class _Engine:
+class Engine:
+    """Runs the nodes of one Plan; `observed.py` looks into it."""
+
     def __init__(self, plan: Plan, seed: Array | None) -> None:
         self.seed = seed
         self.draws = 0  # nodes that drew random bits so far

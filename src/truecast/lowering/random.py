@@ -218,7 +218,7 @@ def native_dropout(ctx: Context, input: Array, p: float, train: bool | None) -> 
         mask = ctx.outputs[1]
         return input, lax.full(ctx.shape, True, jnp.bool_ if mask is None else ctx.held(mask))
     kept = _chance(ctx, 1 - p, jnp.float32)
-    width = drawing_dtype(ctx.first.dtype)
+    width = jnp.float64 if input.dtype in (jnp.float64, jnp.complex128) else jnp.float32  # as it is held (law N11)
     scale = lax.full(ctx.shape, 0.0 if p == 1 else 1 / (1 - p), width)
     factor = lax.select(kept, scale, lax.full_like(scale, 0))
     if ctx.first.dtype.category == "complex":

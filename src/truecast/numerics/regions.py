@@ -111,11 +111,11 @@ def exits(graph: Graph, decisions: Sequence[Decision]) -> frozenset[str]:
     read = {output.value.name for output in graph.outputs if output.value is not None}
     for node, decision in pairs:
         if any(value.name in home for value in node.inputs):
-            read.update(name for name, region in _reads(node, decision) if home.get(name) != region)
+            read.update(name for name, region in reads(node, decision) if home.get(name) != region)
     return frozenset(name for name in home if name in read)
 
 
-def _reads(node: Node, decision: Decision) -> Iterator[tuple[str, int]]:
+def reads(node: Node, decision: Decision) -> Iterator[tuple[str, int]]:
     """Each value that a node reads, with the region in which it would read it wide: 0 for an operand that is cast, and
     for one that takes no part in the arithmetic (a condition, an index)."""
     op = ops.lookup(node.op)
