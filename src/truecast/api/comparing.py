@@ -284,21 +284,24 @@ def _train(captured: Captured, runs: _Runs, tensors: Mapping[str, Any], steps: i
         away = {run: _over(_distance(after[run], after["reference"]), way) for run in states}
         taken.append(
             Step(
-                *(losses[run] for run in ("a", "b", "reference", "honest")),
-                *(away[run] for run in ("a", "b", "honest")),
+                losses["a"],
+                losses["b"],
+                losses["reference"],
+                losses["honest"],
+                away["a"],
+                away["b"],
+                away["honest"],
             )
         )
-    return Training(
-        tuple(taken),
-        tuple(
-            ParameterDrift(
-                entries[name].path or name,
-                *(drift.apart(after[run][name], after["reference"][name], after["reference"][name]) for run in "ab"),
-                drift.apart(after["honest"][name], after["reference"][name], after["reference"][name]),
-            )
-            for _, name in parameters
-        ),
-    )
+
+    def last(run: str, name: str) -> float:
+        return drift.apart(after[run][name], after["reference"][name], after["reference"][name])
+
+    found = [
+        ParameterDrift(entries[name].path or name, last("a", name), last("b", name), last("honest", name))
+        for _, name in parameters
+    ]
+    return Training(tuple(taken), tuple(found))
 
 
 def _is_loss(kind: str, value: Value | None) -> bool:

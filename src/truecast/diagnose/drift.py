@@ -8,7 +8,7 @@ result. All numbers here are defined in docs/compare.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -199,10 +199,10 @@ class Measurements:
         by_op: dict[str, list[NodeDrift]] = {}
         for node in self.nodes:
             by_op.setdefault(node.op, []).append(node)
-        found = [
-            OpDrift(op, len(nodes), *(_median([n.ratios[i] for n in nodes]) for i in (0, 1)), max(nodes, key=_ratio_b))
-            for op, nodes in by_op.items()
-        ]
+        found = []
+        for op, nodes in by_op.items():
+            a, b = zip(*(node.ratios for node in nodes), strict=True)
+            found.append(OpDrift(op, len(nodes), _median(a), _median(b), max(nodes, key=_ratio_b)))
         return tuple(sorted(found, key=lambda o: (-_ratio_b(o.worst), o.op)))
 
     def blocks(self) -> tuple[ModuleDrift, ...]:
@@ -345,6 +345,6 @@ def _ratio_b(node: NodeDrift) -> float:
     return node.ratios[1] or 0.0
 
 
-def _median(ratios: list[float | None]) -> float | None:
+def _median(ratios: Iterable[float | None]) -> float | None:
     known = sorted(r for r in ratios if r is not None)
     return known[(len(known) - 1) // 2] if known else None

@@ -92,8 +92,8 @@ def sections(
     for number, stretch in enumerate(stretches):
         for index in stretch:
             for name, region in reads(plan.graph.nodes[index], plan.decisions[index]):
-                wide = region and home.get(name) == region
-                (last_wide if wide else last_rounded)[name] = number
+                is_wide = bool(region) and home.get(name) == region
+                (last_wide if is_wide else last_rounded)[name] = number
     for output in plan.graph.outputs:
         if output.value is not None:
             last_rounded[output.value.name] = len(stretches)
