@@ -56,6 +56,11 @@ def default_numerics() -> str:
     return os.environ.get("TRUECAST_NUMERICS") or "cpu"
 
 
+def names_numerics() -> bool:
+    """Whether TRUECAST_NUMERICS names a policy."""
+    return bool(os.environ.get("TRUECAST_NUMERICS"))
+
+
 def no_color() -> bool:
     """Whether output is to be plain (https://no-color.org)."""
     return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"

@@ -16,6 +16,7 @@ from truecast.diagnose.ignored import is_ignored
 from truecast.diagnose.migration import Migration
 from truecast.errors import TruecastError
 from truecast.graph import Graph
+from truecast.numerics import scope
 from truecast.observations import Observations
 from truecast.report.report import Report
 
@@ -25,6 +26,7 @@ def explain(program: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:
 
     The call runs on fake tensors and leaves the program as it was. An operation that refuses its operands' dtypes is
     reported, and the call goes on with casts. If the program raises, the report says so and holds what was found.
+    What depends on a policy (sums in 16 bits, rules without effect) is told of the one in force, if one was chosen.
     """
     seen = observer.observe(program, args, kwargs)
     stopped = "" if seen.error is None else _stopped(seen.error)
@@ -42,10 +44,10 @@ class Recording:
         """The Graph of what ran so far."""
         return self._tape.recorded("recording")
 
-    def explain(self, stopped: str = "", *, migrate: str = "") -> Report:
-        """The findings so far. migrate: what moving away from a global downcast ("xla-use-bf16",
-        "xla-downcast-bf16") changes, instead."""
-        return _report(self.graph, self._tape.observations, self._tape.operations, stopped, migrate)
+    def explain(self, stopped: str = "", *, numerics: scope.Policy | None = None, migrate: str = "") -> Report:
+        """The findings so far. numerics: the policy that the program is to run under; None for the one in force.
+        migrate: what moving away from a global downcast ("xla-use-bf16", "xla-downcast-bf16") changes, instead."""
+        return _report(self.graph, self._tape.observations, self._tape.operations, stopped, numerics, migrate)
 
 
 @contextmanager
@@ -56,8 +58,15 @@ def recording(*, fake: bool = False) -> Iterator[Recording]:
         yield Recording(tape)
 
 
-def _report(graph: Graph, observations: Observations, operations: int, stopped: str, migrate: str = "") -> Report:
-    flow = Flow(graph, observations)
+def _report(
+    graph: Graph,
+    observations: Observations,
+    operations: int,
+    stopped: str,
+    numerics: scope.Policy | None = None,
+    migrate: str = "",
+) -> Report:
+    flow = Flow(graph, observations, scope.chosen(numerics))
     migration = Migration(flow, migrate) if migrate else None
     found = checks.run(flow) if migration is None else checks.run_migration(migration)
     kept = tuple(f for f in found if not is_ignored(f))

@@ -6,6 +6,7 @@ cast and one that autocast inserts are the same operation below), and the tape, 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,11 +18,13 @@ from torch.utils import _pytree as pytree
 
 from truecast import dtypes
 from truecast.capture import decompose, recorder, torch_seam
-from truecast.capture.overloads import Overload
+from truecast.capture.overloads import Overload, learn
+from truecast.capture.requests import Requests, numpy_form
+from truecast.capture.state import States
 from truecast.capture.surroundings import Surroundings, modules_of
 from truecast.capture.tape import Kwargs, Tape
 from truecast.graph import Graph, Value
-from truecast.observations import UNKNOWN_CALL, Call, CastEffect, Observations, ParameterUpdate, Refusal
+from truecast.observations import UNKNOWN_CALL, Call, CastEffect, NumpyBirth, Observations, ParameterUpdate, Refusal
 from truecast.ops.contracts import Violation
 from truecast.ops.schema import bind
 from truecast.sites import Site
@@ -34,6 +37,8 @@ _EARLY_CHECKS: dict[str, tuple[tuple[str, ...], str]] = {
     **{f"conv_transpose{n}d": _CONVOLUTION for n in (1, 2, 3)},
     "scaled_dot_product_attention": (("query", "key", "value", "attn_mask"), "query"),
 }
+_FROM_NUMBERS = frozenset(("tensor", "as_tensor", "asarray"))
+_PRODUCTS = frozenset(("contraction", "convolution", "attention"))
 _LARGEST_MEASURED = 1 << 16  # elements: a schedule, positions, a table of angles; not activations
 
 
@@ -50,9 +55,16 @@ class Calls(TorchFunctionMode):
         outer, kwargs = self.current, kwargs or {}
         dtype, device = torch_seam.autocast_region()
         region = None if dtype is None else dtypes.of(dtype)
-        self.current = Call(self._name(func), region, device, torch.is_grad_enabled())
+        name, numpy = self._name(func), False
+        for argument in args:
+            numpy = numpy or numpy_form(argument) == "a NumPy scalar"
+        requests = self._tape.requests
+        self.current = Call(name, region, device, torch.is_grad_enabled(), requests.region, numpy)
         try:
-            return func(*args, **kwargs)
+            result = func(*args, **kwargs)
+            if name in _FROM_NUMBERS:
+                requests.tensor_made(result, args, sys._getframe(1))
+            return result
         except RuntimeError as error:
             mended = self._tape.mended(self.current, args, kwargs, error)
             if mended is None:
@@ -74,6 +86,8 @@ class ObservingTape(Tape):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options, on_violation="cast")
         self.calls = Calls(self)
+        self.requests = Requests(self.tracker, self._note_numpy)
+        self.states = States(self.tracker)
         self.tracker.on_optimizer, self.tracker.on_step_end = self._step_begins, self._step_ends
         self._noted_calls: dict[str, Call] = {}
         self._parameters: dict[str, str] = {}
@@ -81,6 +95,10 @@ class ObservingTape(Tape):
         self._refusals: list[Refusal] = []
         self._updates: list[ParameterUpdate] = []
         self._before_step: dict[int, torch.Tensor] = {}
+        self._custom: dict[str, str] = {}
+        self._numpy: dict[str, NumpyBirth] = {}
+        self._devices: set[str] = set()
+        self._scaled: set[str] = set()  # values that a backward pass made of a scaled loss
 
     @property
     def observations(self) -> Observations:
@@ -90,6 +108,14 @@ class ObservingTape(Tape):
             dict(self._casts),
             tuple(self._refusals),
             tuple(self._updates),
+            tuple(self.requests.regions),
+            tuple(self.requests.flags),
+            tuple(self.requests.scaling),
+            dict(self.requests.functions),
+            dict(self._custom),
+            dict(self._numpy),
+            tuple(self.states.changes),
+            frozenset(self._devices),
         )
 
     @property
@@ -103,18 +129,46 @@ class ObservingTape(Tape):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         first = len(self._records)
+        if self.requests.scaled:
+            self._note_gradient_write(func, args, kwargs or {})
         result = super().__torch_dispatch__(func, types, args, kwargs)
-        call = self.calls.current
+        call, custom = self.calls.current, self._custom_function()
         for _, _, _, values, _ in self._records[first:]:
             for value in values:
                 if value is not None:
                     self._noted_calls.setdefault(value.name, call)
+                    if custom:
+                        self._custom[value.name] = custom
+                    if self.requests.scaled and self._position.phase == "backward":
+                        self._scaled.add(value.name)
+        if isinstance(result, torch.Tensor) and (row := learn(func).row) is not None and row.kind in _PRODUCTS:
+            self._devices.add(result.device.type)
         for argument in args:
             if isinstance(argument, torch.nn.Parameter):
                 self._note_parameter(argument)
         if func is torch.ops.aten._to_copy.default and isinstance(result, torch.Tensor):
             self._measure_cast(args[0], result)
         return result
+
+    def _custom_function(self) -> str:
+        """The name of the custom Function that is running, forward or backward; "" for none."""
+        if self._position.phase != "backward":
+            return self.requests.function
+        cls = getattr(type(torch_seam.current_autograd_node()), "_forward_cls", None)
+        return "" if cls is None else self.requests.noted(cls, sys._getframe(2))
+
+    def _note_gradient_write(self, func: Any, args: Any, kwargs: Any) -> None:
+        if not torch_seam.is_overload(func) or learn(func).role != "write":
+            return
+        position = self.tracker.here()
+        if position.phase == "forward" and any(
+            self.memory.knows(target) and self.memory.read(target).name in self._scaled
+            for target in learn(func).targets(args, kwargs)
+        ):
+            self.requests.gradient_written(position.site())
+
+    def _note_numpy(self, tensor: torch.Tensor, birth: NumpyBirth) -> None:
+        self._numpy[self.memory.read(tensor).name] = birth
 
     def _noted(self, error: Exception) -> Exception:
         """What only fake tensors raise, in words that say what to do about it."""
@@ -178,6 +232,9 @@ class ObservingTape(Tape):
         self._casts[self.memory.read(result).name] = effect
 
     def _step_begins(self, optimizer: torch.optim.Optimizer) -> None:
+        site = self.tracker.step_site()
+        self.requests.optimizer_steps(site)
+        self.states.seen(optimizer, site, "between two steps")
         with torch_seam.without_modes(), torch.no_grad():
             for parameter in _narrow_parameters(optimizer):
                 if not isinstance(parameter, torch_seam.FakeTensor):
@@ -185,6 +242,7 @@ class ObservingTape(Tape):
 
     def _step_ends(self, optimizer: torch.optim.Optimizer) -> None:
         site = self.tracker.step_site()
+        self.states.seen(optimizer, site, "in the step")
         with torch_seam.without_modes(), torch.no_grad():
             for parameter in _narrow_parameters(optimizer):
                 self._updates.append(self._update(optimizer, parameter, site))
@@ -218,7 +276,7 @@ def observed(*, fake: bool = False) -> Iterator[ObservingTape]:
     """Records and observes what the block runs, on real tensors or, with `fake`, on fake ones made in the block."""
     tape = ObservingTape(unknown="input")
     try:
-        with _fakes(tape) if fake else _nothing(), tape.tracker, tape, tape.calls:
+        with _fakes(tape) if fake else _nothing(), tape.requests, tape.tracker, tape, tape.calls:
             yield tape
     finally:
         tape.memory.close()
@@ -264,7 +322,7 @@ def observe(
         _, passed = recorder.declare(tape, surroundings, leaves, recorder.argument_names(program, args, kwargs), mode)
         given_args, given_kwargs = pytree.tree_unflatten(passed, in_spec)
         try:
-            with tape.calls:
+            with tape.requests, tape.calls:
                 recorder.run(program, given_args, given_kwargs, tape, mode, name)
         except Exception as stopped:
             error = stopped

@@ -15,6 +15,7 @@ import typer
 
 from truecast.cli.output import colored, width, write
 from truecast.errors import UsageError
+from truecast.numerics import scope
 
 FailOn = Literal["info", "warning", "error", "never"]
 Downcast = Literal["xla-use-bf16", "xla-downcast-bf16"]
@@ -35,6 +36,7 @@ def explain(
     migrate: Annotated[
         Downcast | None, typer.Option(help="What the program computes beside what it computed under XLA_USE_BF16=1.")
     ] = None,
+    numerics: Annotated[str | None, typer.Option(metavar="NAME", help="The policy to explain under.")] = None,
     code: Annotated[str | None, typer.Option(metavar="CODE", help="Print the page of one finding.")] = None,
 ) -> None:
     """Where every dtype comes from, and what will break because of it."""
@@ -47,12 +49,13 @@ def explain(
         known(chosen)
     from truecast.scripts import checked, run_script
 
+    policy = scope.chosen(numerics)
     checked(script)  # before anything heavy is imported
     from truecast.api.explaining import recording
 
     with recording(fake=fake) as tape:
         stopped = run_script(script, list(context.args))
-        report = tape.explain(stopped, migrate=migrate or "").only(select or (), ignore or ())
+        report = tape.explain(stopped, numerics=policy, migrate=migrate or "").only(select or (), ignore or ())
     if write_baseline is not None:
         write(report.to_baseline(), write_baseline)
     if baseline is not None:

@@ -24,6 +24,8 @@ def article(word: object) -> str:
 
 def origin_place(flow: Flow, step: Step) -> Place | None:
     """Where a dtype was chosen, with what happened there; None if no source line did."""
+    if step.birth is not None and step.site.file:
+        return Place("origin", step.site, f"{step.birth.form} -> {step.value}", "NumPy computes in float64")
     if step.node is None or not step.site.file:
         return None
     return Place("origin", step.site, _happened(flow, step), _note(flow, step))

@@ -6,14 +6,17 @@ operations that hand a dtype on (views, arithmetic on equal dtypes) back to the 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from truecast import dtypes
 from truecast.dtypes import DType
 from truecast.graph import Graph, Input, Node, Value
-from truecast.observations import Call, Observations
+from truecast.numerics.numerics import Numerics
+from truecast.numerics.plan import Plan, resolve
+from truecast.observations import UNKNOWN_CALL, Call, NumpyBirth, Observations
 from truecast.ops import lookup
 from truecast.ops.operands import PROMOTING, bound, numeric_names
 from truecast.ops.table import Op
@@ -23,6 +26,7 @@ Why = Literal[
     "promotion",  # a dimensioned tensor of a wider dtype decided
     "category",  # an operand of another category (a float beside integers) decided, whatever its form
     "default",  # integers in floating arithmetic become torch.get_default_dtype()
+    "number",  # a Python or NumPy number of a higher category (complex beside float) decided
     "cast",  # the program's own conversion
     "autocast",  # a conversion that an autocast region inserts
     "internal",  # a conversion inside of a function that the program called
@@ -30,6 +34,7 @@ Why = Literal[
     "factory",  # an operation that makes a tensor from nothing
     "input",  # it came from outside of what was recorded
     "parameter",  # a module's parameter
+    "numpy",  # NumPy made it
     "follows",  # the operands have this dtype
     "result",  # the operation returns this dtype whatever its operands have
 ]
@@ -69,11 +74,13 @@ _ALIASES = {
     "hstack": "cat",
     "vstack": "cat",
 }
+_NUMBER = {False: "Python number", True: "NumPy scalar"}
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """How `value` got its dtype. because: the operand that decided; outvoted: those of a narrower dtype."""
+    """How `value` got its dtype. because: the operand that decided; outvoted: those of a narrower dtype; birth: where
+    NumPy's numbers became a tensor."""
 
     value: Value
     why: Why
@@ -81,21 +88,34 @@ class Step:
     source: Input | None = None
     because: Value | None = None
     outvoted: tuple[Value, ...] = ()
+    birth: NumpyBirth | None = None
 
     @property
     def site(self) -> Site:
+        if self.birth is not None:
+            return self.birth.site
         return self.node.site if self.node is not None else UNKNOWN
 
 
 class Flow:
     """The questions that checks ask of a Graph."""
 
-    def __init__(self, graph: Graph, observations: Observations | None = None) -> None:
+    def __init__(
+        self, graph: Graph, observations: Observations | None = None, numerics: Numerics | None = None
+    ) -> None:
         self.graph, self.observations = graph, observations or Observations()
+        self.numerics = numerics  # the policy that the program is to run under, if one is chosen
         self.producers, self.consumers = graph.producers(), graph.consumers()
         self.inputs = {entry.value.name: entry for entry in graph.inputs}
         self._steps: dict[str, Step] = {}
         self._origins: dict[str, Step] = {}
+
+    @functools.cached_property
+    def plan(self) -> Plan | None:
+        """What the chosen policy decides for each node; what refuses its operands counts as cast (law N12)."""
+        if self.numerics is None:
+            return None
+        return resolve(self.graph, replace(self.numerics, on_mismatch="cast"))
 
     def call(self, node: Node) -> Call:
         """The public function that a node was dispatched by."""
@@ -160,6 +180,9 @@ class Flow:
         if value.name in self.observations.parameters:
             return Step(value, "parameter", self.producers.get(value.name), self.inputs.get(value.name))
         node = self.producers.get(value.name)
+        birth = self.observations.numpy.get(value.name)
+        if birth is not None:
+            return Step(value, "numpy", node, self.inputs.get(value.name), birth=birth)
         if node is None:
             source = self.inputs[value.name]
             return Step(value, "parameter" if source.kind == "parameter" else "input", None, source)
@@ -180,6 +203,42 @@ class Flow:
         if source is None or source.dtype is value.dtype:
             return Step(value, "follows", node, because=source)
         return Step(value, self.conversion(node), node, because=source)
+
+    def rule(self, step: Step) -> str:
+        """The rule of PyTorch's that gave a step its dtype, in words."""
+        deciding = step.because
+        numpy = step.node is not None and self.call(step.node).numpy
+        match step.why:
+            case "promotion":
+                return "promotion between dimensioned tensors"
+            case "category" if deciding is not None and deciding.scalar:
+                return f"a {_NUMBER[numpy]}"
+            case "category" if deciding is not None:
+                return f"a {'dimensioned' if deciding.shape else '0-dim'} tensor of another category"
+            case "default" | "number":
+                return f"a {_NUMBER[numpy]} beside {'integers' if step.why == 'default' else 'real numbers'}"
+            case "cast":
+                return "an explicit cast"
+            case "autocast":
+                call = self.call(step.node) if step.node is not None else UNKNOWN_CALL
+                return f"the autocast list of {call.autocast_device}"
+            case "internal":
+                return "a cast inside of a function"
+            case "gradient":
+                return "the backward of a cast"
+            case "factory":
+                given = step.node is not None and any(isinstance(a, DType) for _, a in step.node.kwargs)
+                return "a factory's dtype" if given else "a factory's default"
+            case "parameter":
+                return "a module's parameter"
+            case "numpy":
+                assert step.birth is not None, "what NumPy made has a birth"
+                return step.birth.form
+            case "input":
+                return "an input"
+            case "result":
+                return "what the operation returns"
+        return "the operands"
 
     def is_inside(self, node: Node) -> bool:
         """Whether the node is a step within a public function (attention's own addition of its mask), not the
@@ -216,6 +275,8 @@ def _deciding(value: Value, node: Node, row: Op | None, operands: list[Value]) -
         floats = [v for v in operands if v.dtype.is_inexact]
         if not floats and value.dtype.is_floating:
             return Step(value, "default", node, because=operands[0], outvoted=tuple(operands))
+        if row is not None and row.promotion in PROMOTING and value.dtype.category == "complex":
+            return Step(value, "number", node, because=operands[0], outvoted=tuple(operands))
         return Step(value, "result", node, because=operands[0])
     others = tuple(v for v in operands if v.dtype is not value.dtype)
     if row is None or row.promotion not in PROMOTING or not others:

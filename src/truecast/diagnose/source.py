@@ -56,6 +56,12 @@ def _span(node: ast.AST) -> tuple[int, int, int, int] | None:
     return (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
 
 
+def is_statement(site: Site) -> bool:
+    """Whether the expression at `site` is a statement of its own, so that nothing is done with its value."""
+    found = _expression(site)
+    return found is not None and bool(found[2]) and isinstance(found[2][-1], ast.Expr)
+
+
 def operand_texts(site: Site) -> list[str]:
     """The source of the operands of the expression at `site`, in order: both sides of a binary operator; the object
     and the arguments of a call of a method; the arguments of a call. [] if the source does not show them."""

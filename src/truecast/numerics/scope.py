@@ -41,6 +41,13 @@ def policy(named: Policy | None = None) -> Numerics:
     return Numerics.load(text) if is_path else Numerics.preset(text)
 
 
+def chosen(named: Policy | None = None) -> Numerics | None:
+    """As `policy`, but None where nobody chose one: no argument, no block, no set_numerics, no TRUECAST_NUMERICS."""
+    if named is None and in_force() is None and not settings.names_numerics():
+        return None
+    return policy(named)
+
+
 def in_force() -> Numerics | None:
     """The policy that a `with` block or set_numerics put in force; None for the environment's."""
     return _IN_SCOPE.get() or _default

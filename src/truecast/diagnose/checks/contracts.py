@@ -188,6 +188,8 @@ def _reason(flow: Flow, origin: Step) -> str:
             return f"`{path}` comes in as {dtype}"
         case "parameter":
             return f"the parameter is {dtype}"
+        case "numpy":
+            return f"NumPy computes in {dtype}"
         case "category" | "default" | "result":
             return f"the operation returns {dtype}"
         case _:

@@ -20,7 +20,9 @@ def check(flow: Flow) -> Iterator[Finding]:
             if value is None or value.dtype.name not in _DOUBLE or node.site.phase == "backward":
                 continue
             step = flow.step(value)
-            if step.why == "promotion" and step.because is not None and value.name not in refused:
+            if step.why != "promotion" or step.because is None or value.name in refused:
+                continue
+            if flow.origin(step.because).why != "promotion":  # else it was told where that one is
                 yield _finding(flow, step)
 
 
@@ -32,12 +34,14 @@ def _finding(flow: Flow, step: Step) -> Finding:
     born = origin_place(flow, flow.origin(step.because))
     if born is not None and born.site != step.site:
         places.append(born)
+    origin = flow.origin(step.because)
     return Finding(
         CODE,
         "warning",
         f"{article(dtype)} tensor turns the arithmetic into {dtype}",
         tuple(places),
-        f"NumPy makes float64 by default, and a dimensioned tensor promotes; accelerators emulate {dtype} or lack it",
+        f"it is {dtype} by {flow.rule(origin)}, and a dimensioned tensor promotes; accelerators emulate {dtype} or "
+        "lack it",
         f"make it {step.outvoted[0].dtype} where it is made; if it needs 64 bits, round its result once",
         cast_back(step),
     )

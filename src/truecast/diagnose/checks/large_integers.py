@@ -9,6 +9,7 @@ from truecast.diagnose.finding import Finding, Place
 from truecast.diagnose.flow import Flow
 from truecast.dtypes import DType
 from truecast.graph import Node, Value
+from truecast.ops import lookup
 from truecast.ops.operands import bound
 
 CODE = "TC303"
@@ -37,12 +38,21 @@ def _largest(flow: Flow, node: Node, result: Value, source: Value) -> float | No
     effect = flow.observations.casts.get(result.name)
     if effect is not None:
         return effect.largest if effect.left < effect.distinct else None
-    born = flow.origin(source).node
+    born = _born(flow, source)
     if born is not None and born.op.startswith("aten.arange."):
         arguments = bound(born)
         end, start, stride = arguments["end"], arguments.get("start", 0), arguments.get("step", 1)
         if all(isinstance(n, int) for n in (end, start, stride)) and stride > 0:
             return float(max(abs(start), abs(end - 1)))
+    return None
+
+
+def _born(flow: Flow, value: Value) -> Node | None:
+    """The node that made an integer value's numbers: back through movement, not through arithmetic."""
+    for step in flow.back(value):
+        row = lookup(step.node.op) if step.node is not None else None
+        if row is None or row.kind not in ("movement", "cast"):
+            return step.node
     return None
 
 

@@ -19,6 +19,10 @@ _FILLS = frozenset(
 )
 
 
+# Where a tiny number guards against zero; a factor that vanishes is another matter (a learning rate, a weight of 0).
+_GUARDS = frozenset(("add", "clamp", "clamp_min", "full", "full_like", "new_full", "fill"))
+
+
 def check(flow: Flow) -> Iterator[Finding]:
     """Literals beyond the largest finite number of the result's dtype, and casts in which finite numbers became
     infinite."""
@@ -33,6 +37,8 @@ def check(flow: Flow) -> Iterator[Finding]:
             for number in (*node.args, *(a for _, a in node.kwargs)):
                 if type(number) in (int, float) and beyond(number, result.dtype):
                     yield _literal(node, result.dtype, float(number))
+                elif type(number) is float and operation(node) in _GUARDS and _vanishes(number, result.dtype):
+                    yield _vanishing(node, result.dtype, number)
 
 
 def largest(dtype: DType) -> float:
@@ -46,6 +52,25 @@ def beyond(number: float, dtype: DType) -> bool:
     place."""
     finite = number not in (float("inf"), float("-inf")) and number == number
     return finite and dtype.bits >= 16 and abs(number) > largest(dtype) * (1 + 2.0 ** -(dtype.mantissa_bits + 2))
+
+
+def _vanishes(number: float, dtype: DType) -> bool:
+    """Whether a number that isn't zero rounds to zero: at most half the smallest subnormal, 2**(1 - bias - m)."""
+    bias = 2 ** (dtype.exponent_bits - 1) - 1
+    return dtype.bits >= 16 and 0 < abs(number) <= 2.0 ** -(bias + dtype.mantissa_bits)
+
+
+def _vanishing(node: Node, dtype: DType, number: float) -> Finding:
+    bias = 2 ** (dtype.exponent_bits - 1) - 1
+    return Finding(
+        CODE,
+        "warning",
+        f"{number:.6g} is zero in {dtype}",
+        (Place("symptom", node.site, f"{operation(node)} -> {node.outputs[0]}"),),
+        f"the smallest number of {dtype} is {2.0 ** (1 - bias - dtype.mantissa_bits):.3g}: added to zero it stays "
+        "zero, and a division or logarithm that it was to guard gives infinity or NaN",
+        "take it from the dtype at hand: torch.finfo(x.dtype).tiny; or compute the guarded expression in float32",
+    )
 
 
 def _cast(node: Node, dtype: DType, count: int, most: float) -> Finding:

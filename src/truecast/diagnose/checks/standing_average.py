@@ -10,6 +10,7 @@ from truecast.graph import Node, Value
 from truecast.ops.operands import bound
 
 CODE = "TC503"
+_BATCH_NORMS = frozenset(("aten.native_batch_norm.default", "aten._native_batch_norm_legit_functional.default"))
 
 
 def check(flow: Flow) -> Iterator[Finding]:
@@ -19,8 +20,21 @@ def check(flow: Flow) -> Iterator[Finding]:
         if result is None or not result.dtype.is_narrow or node.site.phase != "forward":
             continue
         weight = _weight(flow, node)
-        if weight is not None and 0 < weight < _half_unit(result):
+        if node.op in _BATCH_NORMS:
+            yield from _statistics(node)
+        elif weight is not None and 0 < weight < _half_unit(result):
             yield _finding(node, result, weight)
+
+
+def _statistics(node: Node) -> Iterator[Finding]:
+    """Running statistics of a batch norm in 16 bits with a momentum that rounding swallows."""
+    arguments = bound(node)
+    mean, momentum = arguments.get("running_mean"), arguments.get("momentum")
+    training = arguments.get("training", True)
+    if not isinstance(mean, Value) or not mean.dtype.is_narrow or not isinstance(momentum, float):
+        return
+    if training and 0 < momentum < _half_unit(mean):
+        yield _finding(node, mean, momentum)
 
 
 def _half_unit(value: Value) -> float:

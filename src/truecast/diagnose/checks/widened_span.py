@@ -3,35 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from truecast.diagnose.explained import article, cast_back, operation, origin_place, size_text
 from truecast.diagnose.finding import Finding, Place
 from truecast.diagnose.flow import Flow, Step
+from truecast.diagnose.span import Span, follow
 from truecast.graph import Node, Value
-from truecast.ops import lookup
 from truecast.sites import UNKNOWN
 
 CODE = "TC201"
-# What makes a span expensive, or wrong to leave wide: the operations that have a fast kernel in 16 bits.
-_HEAVY = frozenset(("contraction", "convolution", "attention"))
 _FLOATS = frozenset(("float32", "float64"))
-
-
-@dataclass(frozen=True, slots=True)
-class _Span:
-    """The nodes that compute in the wider dtype because of one promotion, and the first heavy one among them."""
-
-    nodes: tuple[Node, ...]
-    heavy: Node | None
-
-    @property
-    def names(self) -> set[str]:
-        return {v.name for node in self.nodes for v in node.outputs if v is not None}
-
-    @property
-    def nbytes(self) -> int:
-        return sum(v.nbytes for node in self.nodes for v in node.outputs if v is not None)
 
 
 def check(flow: Flow) -> Iterator[Finding]:
@@ -41,7 +22,7 @@ def check(flow: Flow) -> Iterator[Finding]:
         for value in node.outputs:
             if value is None or not _is_widening(flow, value):
                 continue
-            span = _span(flow, value)
+            span = follow(flow, value)
             if span.heavy is not None and not refused & {value.name, *span.names}:
                 yield _finding(flow, flow.step(value), span, span.heavy)
 
@@ -60,28 +41,7 @@ def _is_widening(flow: Flow, value: Value) -> bool:
     )
 
 
-def _span(flow: Flow, value: Value) -> _Span:
-    """What computes in the dtype of `value` because of it: forward, through nodes whose results follow."""
-    nodes: dict[int, Node] = {}
-    heavy: Node | None = None
-    pending = [value]
-    while pending:
-        current = pending.pop()
-        for node in flow.consumers.get(current.name, ()):
-            if id(node) in nodes or node.site.phase != "forward":
-                continue
-            row = lookup(node.op)
-            results = [v for v in node.outputs if v is not None and v.dtype is current.dtype]
-            if row is None or row.kind == "cast" or not results:
-                continue
-            nodes[id(node)] = node
-            if row.kind in _HEAVY and heavy is None:
-                heavy = node
-            pending += results
-    return _Span(tuple(nodes.values()), heavy)
-
-
-def _finding(flow: Flow, step: Step, span: _Span, heavy: Node) -> Finding:
+def _finding(flow: Flow, step: Step, span: Span, heavy: Node) -> Finding:
     dtype, narrow = step.value.dtype, step.outvoted[0].dtype
     origin = origin_place(flow, step)
     assert origin is not None, "a widening has a site"
