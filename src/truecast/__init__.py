@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from truecast.api.auditing import audit
     from truecast.api.bisecting import bisect
     from truecast.api.calling_jax import call_jax
     from truecast.api.comparing import compare
@@ -24,6 +25,7 @@ __version__ = "0.1.0"
 # Where each name lives. "capture" and "numerics" are packages that can be called (callable_package.py).
 _HOMES = {
     "Numerics": "truecast.numerics.numerics",
+    "audit": "truecast.api.auditing",
     "bisect": "truecast.api.bisecting",
     "call_jax": "truecast.api.calling_jax",
     "capture": "truecast.capture",
@@ -43,6 +45,7 @@ _HOMES = {
 
 __all__ = [
     "Numerics",
+    "audit",
     "bisect",
     "call_jax",
     "capture",

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
+from truecast.cli.audit import audit
 from truecast.cli.bisect import bisect
 from truecast.cli.compare import compare
 from truecast.cli.doctor import doctor
@@ -50,6 +51,7 @@ _SCRIPT = {"allow_extra_args": True, "ignore_unknown_options": True}
 app.command(context_settings=_SCRIPT)(explain)
 app.command(context_settings=_SCRIPT)(fix)
 app.command()(lower)
+app.command()(audit)
 app.command()(bisect)
 app.command()(compare)
 app.add_typer(numerics, name="numerics")
