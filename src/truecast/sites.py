@@ -42,6 +42,11 @@ class Site:
         return f"{os.path.basename(self.file)}:{self.line}{column}"
 
     @property
+    def span(self) -> tuple[int, int, int, int]:
+        """Line, column, end line, end column."""
+        return self.line, self.column, self.end_line, self.end_column
+
+    @property
     def text(self) -> str:
         """The source line, without its line end; "" if the source can't be read."""
         return linecache.getline(self.file, self.line).rstrip("\n")

@@ -81,13 +81,37 @@ MENDED = [path for path in PROGRAMS if "# mended: " in path.read_text()]
 def test_the_proposed_line_mends_the_program(path: Path, tmp_path: Path) -> None:
     copy = tmp_path / path.name
     copy.write_bytes(path.read_bytes())
-    findings = explained(copy).findings
-    files, left = fixes(findings)
+    report = explained(copy)
+    assert report.flow is not None
+    files, left = fixes(report.findings, report.flow)
     assert files and left == ()
     for file in files:
         file.path.write_bytes(file.after)
     linecache.checkcache()
     assert explained(copy).findings == ()
+
+
+REFUSED = [path for path in PROGRAMS if re.search(r"symptom TC1\d\d", path.read_text())]
+
+
+@pytest.mark.parametrize("path", REFUSED, ids=lambda p: p.stem)
+def test_fix_mends_what_it_says_and_brings_nothing_new(path: Path, tmp_path: Path) -> None:
+    copy = tmp_path / path.name
+    copy.write_bytes(path.read_bytes())
+    options = {"stops": "# stops" in path.read_text(), "fake": "# fake" in path.read_text()}
+    report = explained(copy, **options)
+    errors = [f for f in report.findings if f.severity == "error"]
+    assert report.flow is not None
+    files, left = fixes(errors, report.flow)
+    mended = [f for file in files for f in file.mends]
+    assert sorted(f.code for f in (*mended, *left)) == sorted(f.code for f in errors), "each is mended or left"
+    for file in files:
+        file.path.write_bytes(file.after)
+    linecache.checkcache()
+    found = sorted(f.code for f in explained(copy, **options).findings)
+    expected = sorted(f.code for f in report.findings if all(f is not gone for gone in mended))
+    assert found == expected, "".join(file.diff() for file in files)
+    assert len(left) == path.read_text().count("# no cast mends"), "a program says what no cast of its source mends"
 
 
 @pytest.mark.parametrize("page", CODES, ids=lambda p: p.stem)

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
@@ -36,10 +37,10 @@ def fix(
     checked(script)
     from truecast.diagnose.fix import fixes
 
-    arguments = list(context.args)
+    arguments, started = list(context.args), time.time_ns()
     before = _explained(script, arguments, fake)
     findings = [f for f in before.findings if _wanted(f.severity, f.code, select or [])]
-    files, left = fixes(findings)
+    files, left = fixes(findings, before.flow)
     for file in files:
         typer.echo(file.diff(), nl=False)
     for finding in left:
@@ -50,6 +51,7 @@ def fix(
         return
     if not write or not files:
         raise typer.Exit(1)
+    _require_unchanged(files, started)
     _apply(files)
     problem = "it was interrupted"
     try:
@@ -87,6 +89,13 @@ def _explained(script: Path, arguments: list[str], fake: bool) -> Any:
     if stopped:
         raise UsageError(stopped, help="a script is fixed by what it does from beginning to end")
     return report
+
+
+def _require_unchanged(files: Any, started: int) -> None:
+    """Raises UsageError for a file written since the script began to run: what ran isn't what stands there."""
+    for file in files:
+        if file.path.stat().st_mtime_ns > started:
+            raise UsageError("a file changed meanwhile: nothing is written", where=file.path)
 
 
 def _apply(files: Any) -> None:

@@ -22,6 +22,16 @@ def article(word: object) -> str:
     return f"an {text}" if text[:1] in "aeiou" else f"a {text}"
 
 
+def amount(nbytes: int) -> str:
+    """ "4.2 MB": bytes in powers of 1000."""
+    size = float(nbytes)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 999.5:
+            return f"{size:.0f} {unit}" if size >= 99.5 or unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
 def origin_place(flow: Flow, step: Step) -> Place | None:
     """Where a dtype was chosen, with what happened there; None if no source line did."""
     if step.birth is not None and step.site.file:

@@ -32,12 +32,22 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Cast:
+    """A call of a method, `to(torch.float32)`, to be put behind the expression of this span (as in Site)."""
+
+    file: str
+    span: tuple[int, int, int, int]
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
 class Edit:
-    """A change of one source line that would mend a finding: the whole line as it would read."""
+    """A cast that would mend a finding, and the lines of its expression as they would read, from `line` on."""
 
     file: str
     line: int
     text: str
+    cast: Cast
 
 
 @dataclass(frozen=True, slots=True)

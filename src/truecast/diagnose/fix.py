@@ -1,77 +1,90 @@
-"""The edits that mend findings, as changed files and a unified diff. Nothing is written here.
+"""The casts that mend findings, as changed files and a unified diff. Nothing is written here.
 
-An edit replaces one source line by itself with one cast in it, so the rest of the file, its formatting and line ends,
-stays byte for byte.
+Refused operands get the cheapest set of casts (cut.py); another finding gets the cast that its check proposes.
 """
 
 from __future__ import annotations
 
 import difflib
 import os
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from truecast.diagnose.finding import Edit, Finding
+from truecast.diagnose.cut import PlannedCast, planned
+from truecast.diagnose.explained import amount
+from truecast.diagnose.finding import Cast, Finding
+from truecast.diagnose.flow import Flow
+from truecast.diagnose.rewriting import Span, is_the_users, parsed
 
 
 @dataclass(frozen=True, slots=True)
 class FileFix:
-    """One file before and after, and the findings that the change mends."""
+    """One file before and after, what its casts cost, and the findings that they mend."""
 
     path: Path
     before: bytes
     after: bytes
+    encoding: str
+    costs: tuple[str, ...]
     mends: tuple[Finding, ...]
 
     def diff(self) -> str:
-        """The change as a unified diff, with paths relative to the current folder."""
+        """What the casts cost, in comments, and the change as a unified diff with paths relative to the current folder."""
         name = os.path.relpath(self.path)
         name = str(self.path) if name.startswith("..") else name
-        old, new = (text.decode().splitlines(keepends=True) for text in (self.before, self.after))
-        return "".join(difflib.unified_diff(old, new, f"a/{name}", f"b/{name}"))
+        old, new = (text.decode(self.encoding).splitlines(keepends=True) for text in (self.before, self.after))
+        lines = difflib.unified_diff(old, new, f"a/{name}", f"b/{name}")
+        ended = [line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines]
+        return "".join([*(f"# {name}:{cost}\n" for cost in self.costs), *ended])
 
 
-def is_the_users(path: Path) -> bool:
-    """Whether a file is the program's own to change: not one of an installed package."""
-    return not {"site-packages", "dist-packages"} & set(path.parts)
-
-
-def fixes(findings: Iterable[Finding]) -> tuple[tuple[FileFix, ...], tuple[Finding, ...]]:
-    """The files to change, and the findings that no edit mends. Of two edits of one line the first is made: the other
-    finding is looked at again after it."""
-    edits: dict[Path, dict[int, tuple[Edit, Finding]]] = {}
-    left: list[Finding] = []
+def fixes(findings: Iterable[Finding], flow: Flow) -> tuple[tuple[FileFix, ...], tuple[Finding, ...]]:
+    """The files to change, and the findings that no cast mends. Of two casts of one expression the first is made: the
+    other finding is looked at again after it."""
+    findings = list(findings)
+    refused = [f for f in findings if f.family == "contracts"]
+    casts, left = planned(flow, refused)
+    chosen: dict[str, dict[Span, tuple[Cast, str, tuple[Finding, ...]]]] = defaultdict(dict)
+    for plan in casts:
+        chosen[plan.cast.file][plan.cast.span] = (plan.cast, _cost(plan), plan.mends)
     for finding in findings:
-        edit = finding.edit
-        path = None if edit is None else Path(edit.file)
-        if edit is None or path is None or not is_the_users(path) or not _is_text(path):
+        if finding in refused:
+            continue
+        cast = None if finding.edit is None else finding.edit.cast
+        if cast is None or not is_the_users(cast.file):
             left.append(finding)
             continue
-        lines = edits.setdefault(path, {})
-        if edit.line in lines and lines[edit.line][0] != edit:
+        known = chosen[cast.file].get(cast.span)
+        if known is not None and known[0] != cast:
             left.append(finding)
         else:
-            lines.setdefault(edit.line, (edit, finding))
-    return tuple(_changed(path, lines) for path, lines in edits.items()), tuple(left)
+            _, cost, mended = known or (cast, "", ())
+            chosen[cast.file][cast.span] = (cast, cost, (*mended, finding))
+    files = [_changed(file, list(spans.values())) for file, spans in chosen.items() if spans]
+    return tuple(files), tuple(f for f in findings if f in left)
 
 
-def _is_text(path: Path) -> bool:
-    """Whether a file is there and can be changed by lines of text: in UTF-8."""
-    if not path.is_file():
-        return False
-    try:
-        path.read_bytes().decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+def _cost(plan: PlannedCast) -> str:
+    times = "once" if plan.times == 1 else f"{plan.times} times"
+    mended = len(plan.mends)
+    return (
+        f"{plan.cast.span[0]}: casts {plan.before} to {plan.after} {times}, moves {amount(plan.nbytes)}, "
+        f"mends {mended} finding{'s' * (mended != 1)}"
+    )
 
 
-def _changed(path: Path, edits: dict[int, tuple[Edit, Finding]]) -> FileFix:
-    before = path.read_bytes()
-    lines = before.decode().splitlines(keepends=True)
-    for number, (edit, _) in edits.items():
-        old = lines[number - 1]
-        ending = old[len(old.rstrip("\r\n")) :]
-        lines[number - 1] = edit.text + ending
-    return FileFix(path, before, "".join(lines).encode(), tuple(finding for _, finding in edits.values()))
+def _changed(file: str, casts: list[tuple[Cast, str, tuple[Finding, ...]]]) -> FileFix:
+    known = parsed(file)
+    assert known is not None, "a cast was planned in a file that can be read"
+    mends = dict.fromkeys(id(f) for _, _, mended in casts for f in mended)
+    by_id = {id(f): f for _, _, mended in casts for f in mended}
+    return FileFix(
+        Path(file),
+        known.module.bytes,
+        known.with_casts({cast.span: cast.method for cast, _, _ in casts}),
+        known.module.encoding,
+        tuple(cost for _, cost, _ in sorted(casts, key=lambda c: c[0].span) if cost),
+        tuple(by_id[i] for i in mends),
+    )

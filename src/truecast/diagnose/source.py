@@ -6,7 +6,8 @@ import ast
 import functools
 import linecache
 
-from truecast.diagnose.finding import Edit
+from truecast.diagnose.finding import Cast, Edit
+from truecast.diagnose.rewriting import Span, parsed
 from truecast.sites import Site
 
 
@@ -26,19 +27,27 @@ def _tree(source: str) -> ast.Module | None:
 
 def _expression(site: Site) -> tuple[str, ast.expr, list[ast.AST]] | None:
     """The file's text, the innermost expression of exactly this span, and its ancestors from the outermost on."""
-    if not site.file or not site.column or site.end_line != site.line:
+    if not site.file or not site.column or not site.end_column:
         return None
     source = "".join(linecache.getlines(site.file))
     tree = _tree(source)
-    line = linecache.getline(site.file, site.line)
-    if tree is None or not line.isascii():  # ast counts columns in bytes
+    if tree is None:
         return None
-    span = (site.line, site.column - 1, site.end_line, site.end_column - 1)
-    path = _find(tree, span, [])
+    start, end = _in_bytes(site.file, site.line, site.column), _in_bytes(site.file, site.end_line, site.end_column)
+    path = _find(tree, (site.line, start, site.end_line, end), [])
     return (source, path[-1], path[:-1]) if path and isinstance(path[-1], ast.expr) else None
 
 
-def _find(node: ast.AST, span: tuple[int, int, int, int], above: list[ast.AST]) -> list[ast.AST] | None:
+def _in_bytes(file: str, line: int, column: int) -> int:
+    """A column as ast counts it: from 0, in bytes of UTF-8."""
+    return len(linecache.getline(file, line)[: column - 1].encode())
+
+
+def _in_characters(file: str, line: int, offset: int) -> int:
+    return len(linecache.getline(file, line).encode()[:offset].decode(errors="replace")) + 1
+
+
+def _find(node: ast.AST, span: Span, above: list[ast.AST]) -> list[ast.AST] | None:
     if _span(node) == span and isinstance(node, ast.expr):
         return [*above, node]
     for child in ast.iter_child_nodes(node):
@@ -50,7 +59,7 @@ def _find(node: ast.AST, span: tuple[int, int, int, int], above: list[ast.AST]) 
     return None
 
 
-def _span(node: ast.AST) -> tuple[int, int, int, int] | None:
+def _span(node: ast.AST) -> Span | None:
     if not hasattr(node, "lineno"):
         return None
     return (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
@@ -62,14 +71,18 @@ def is_statement(site: Site) -> bool:
     return found is not None and bool(found[2]) and isinstance(found[2][-1], ast.Expr)
 
 
-def operand_texts(site: Site) -> list[str]:
+def operand_texts(site: Site, function: str = "") -> list[str]:
     """The source of the operands of the expression at `site`, in order: both sides of a binary operator; the object
-    and the arguments of a call of a method; the arguments of a call. [] if the source does not show them."""
+    and the arguments of a call of a method; the arguments of a call. [] if the source does not show them.
+
+    function: the public function that ran there; `model.proj(x)` is no call of `proj` on `model` where it is linear.
+    """
     found = _expression(site)
-    return [] if found is None else [ast.get_source_segment(found[0], part) or "" for part in _operands(found[1])]
+    parts = [] if found is None else _operands(found[1], function)
+    return [ast.get_source_segment(found[0], part) or "" for part in parts] if found is not None else []
 
 
-def _operands(node: ast.expr) -> list[ast.expr]:
+def _operands(node: ast.expr, function: str) -> list[ast.expr]:
     if isinstance(node, ast.BinOp):
         return [node.left, node.right]
     if isinstance(node, ast.Compare):
@@ -77,11 +90,14 @@ def _operands(node: ast.expr) -> list[ast.expr]:
     if not isinstance(node, ast.Call):
         return []
     if isinstance(node.func, ast.Attribute) and not _is_module_name(node.func.value):
-        return [node.func.value, *node.args]
+        if not function or node.func.attr.strip("_") == function.strip("_"):
+            return [node.func.value, *node.args]
     return list(node.args)
 
 
 def _is_module_name(node: ast.expr) -> bool:
+    while isinstance(node, ast.Attribute):  # torch.nn.functional
+        node = node.value
     return isinstance(node, ast.Name) and node.id in ("torch", "F", "nn", "np", "functional", "self")
 
 
@@ -96,43 +112,36 @@ def one_name(text: str) -> str:
 
 
 def wrapped(site: Site, method: str) -> Edit | None:
-    """The line at `site` with `.method` applied to the whole arithmetic expression that `site` is part of."""
+    """The lines at `site` with `.method` applied to the whole arithmetic expression that `site` is part of."""
     found = _expression(site)
     if found is None:
         return None
     _, node, above = found
     while above and isinstance(above[-1], ast.BinOp | ast.UnaryOp):
         node, above = above.pop(), above  # type: ignore[assignment]
-    return _with_method(site, node, method)
+    return with_cast(Cast(site.file, _characters(site.file, node), method))
 
 
-def operand_wrapped(site: Site, index: int, method: str) -> Edit | None:
-    """The line at `site` with `.method` applied to operand number `index` of its expression (`operand_texts`)."""
+def operand_span(site: Site, index: int, function: str = "") -> Span | None:
+    """Where operand number `index` of the expression at `site` stands."""
     found = _expression(site)
-    operands = [] if found is None else _operands(found[1])
-    return _with_method(site, operands[index], method) if index < len(operands) else None
+    operands = [] if found is None else _operands(found[1], function)
+    return _characters(site.file, operands[index]) if index < len(operands) else None
 
 
-def _with_method(site: Site, node: ast.expr, method: str) -> Edit | None:
-    if node.lineno != node.end_lineno or node.lineno != site.line or isinstance(node, ast.Starred):
+def _characters(file: str, node: ast.expr) -> Span:
+    assert node.end_lineno is not None and node.end_col_offset is not None, "a parsed expression has an end"
+    start = _in_characters(file, node.lineno, node.col_offset)
+    return node.lineno, start, node.end_lineno, _in_characters(file, node.end_lineno, node.end_col_offset)
+
+
+def with_cast(cast: Cast) -> Edit | None:
+    """The lines that `cast` changes, as they would read; None where nothing stands there that can be cast."""
+    known = parsed(cast.file)
+    if known is None or not known.can_cast(cast.span):
         return None
-    line = linecache.getline(site.file, site.line).rstrip("\n")
-    start, end = node.col_offset, node.end_col_offset
-    assert end is not None, "a parsed expression has an end"
-    text = line[start:end]
-    if not isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
-        if _is_bracketed(line, start, end):
-            start, end = start - 1, end + 1
-            text = line[start:end]
-        else:
-            text = f"({text})"
-    return Edit(site.file, site.line, f"{line[:start]}{text}.{method}{line[end:]}")
-
-
-def _is_bracketed(line: str, start: int, end: int) -> bool:
-    """Whether brackets stand right around, and aren't a call's."""
-    before = line[start - 2 : start - 1]
-    return line[start - 1 : start] == "(" and line[end : end + 1] == ")" and not (before.isalnum() or before in "_])")
+    first, _, last, _ = cast.span
+    return Edit(cast.file, first, "\n".join(known.lines({cast.span: cast.method})[first - 1 : last]), cast)
 
 
 def is_readable(site: Site) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from truecast.diagnose.explained import amount
 from truecast.diagnose.finding import Edit, Finding, Place
 from truecast.diagnose.flow import Flow
 from truecast.report import text
@@ -72,7 +73,10 @@ def _finding(finding: Finding, in_picture: bool) -> dict[str, Any]:
 def _edit(edit: Edit | None) -> tuple[list[str], list[str]]:
     if edit is None:
         return [], []
-    return [linecache.getline(edit.file, edit.line).rstrip("\n")], [edit.text]
+    added = edit.text.splitlines()
+    removed = [linecache.getline(edit.file, edit.line + n).rstrip("\n") for n in range(len(added))]
+    changed = [n for n, (old, new) in enumerate(zip(removed, added, strict=True)) if old != new]
+    return removed[changed[0] : changed[-1] + 1], added[changed[0] : changed[-1] + 1]
 
 
 def _place(place: Place) -> dict[str, Any]:
@@ -119,7 +123,7 @@ def _rows(picture: Picture) -> list[dict[str, Any]]:
             "path": box.path or "program",
             "stands_for": box.stands_for,
             "operations": box.operations,
-            "dtypes": ", ".join(f"{dtype} {text.amount(n)}" for dtype, n in box.nbytes),
+            "dtypes": ", ".join(f"{dtype} {amount(n)}" for dtype, n in box.nbytes),
             "changes": "; ".join(
                 f"{change.before} → {change.after} at {change.where}, {change.times} times" for change in box.changes
             ),

@@ -51,7 +51,7 @@ class _Printer:
             lines.append(f"  and at {', '.join(position(place.site) for place in more)}")
         lines += self._wrapped("why", finding.why) + self._wrapped("help", finding.help)
         if finding.edit is not None:
-            lines.append(_edited(finding.edit))
+            lines += _edited(finding.edit)
         return "\n".join(lines)
 
     def _excerpt(self, place: Place) -> list[str]:
@@ -101,16 +101,6 @@ def span(site: Site) -> tuple[int, int]:
     return start, site.end_column - 1 if site.end_line == site.line and site.end_column else len(source)
 
 
-def amount(nbytes: int) -> str:
-    """ "4.2 MB": bytes in powers of 1000."""
-    size = float(nbytes)
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 999.5:
-            return f"{size:.0f} {unit}" if size >= 99.5 or unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
-
-
 def file_name(file: str) -> str:
     """A file's path, relative to the current folder if it is in it."""
     if not os.path.isabs(file):
@@ -133,5 +123,5 @@ def _context(site: Site, count: int) -> str:
     return f"{inside}{module}   ({site.phase}{f', {count} times' if count > 1 else ''})"
 
 
-def _edited(edit: Edit) -> str:
-    return f"  {edit.line:5} | {edit.text}"
+def _edited(edit: Edit) -> list[str]:
+    return [f"  {edit.line + n:5} | {line}" for n, line in enumerate(edit.text.splitlines())]

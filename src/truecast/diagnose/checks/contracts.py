@@ -10,12 +10,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from truecast.diagnose.explained import article, cast_back, origin_place
-from truecast.diagnose.finding import Edit, Finding, Place
+from truecast.diagnose import source
+from truecast.diagnose.finding import Cast, Edit, Finding, Place
 from truecast.diagnose.flow import Flow, Step
-from truecast.diagnose.source import operand_texts, operand_wrapped
+from truecast.diagnose.rewriting import Span, assigned
+from truecast.diagnose.source import operand_texts, with_cast
 from truecast.graph import Value
 from truecast.observations import Refusal
 from truecast.ops import lookup
+from truecast.ops.schema import schema
 from truecast.sites import Site
 
 
@@ -77,7 +80,7 @@ def _finding(flow: Flow, refusal: Refusal) -> Finding:
     family = _family(refusal)
     if len(refusal.operands) < 2:
         return _alone(flow, refusal, family)
-    offender, anchor = _sides(flow, refusal, family)
+    offender, anchor = sides(flow, refusal)
     origin = flow.origin(offender[1])
     place = origin_place(flow, origin)
     places = [Place("symptom", refusal.site, _values(flow, refusal)), *([place] if place is not None else [])]
@@ -127,14 +130,14 @@ def _alone(flow: Flow, refusal: Refusal, family: _Family) -> Finding:
     )
 
 
-def _sides(flow: Flow, refusal: Refusal, family: _Family) -> tuple[tuple[str, Value], tuple[str, Value]]:
+def sides(flow: Flow, refusal: Refusal) -> tuple[tuple[str, Value], tuple[str, Value]]:
     """The operand that is at odds, and the one that it is measured by: a parameter where there is one, what is
     written into, else the narrower."""
     first = refusal.operands[0]
     second = next((o for o in refusal.operands[1:] if o[1].dtype is not first[1].dtype), refusal.operands[-1])
     if first[0] in _WRITES or second[0] in _WRITES:
         return (first, second) if first[0] in _WRITES else (second, first)
-    if family.widens:
+    if _family(refusal).widens:
         return (first, second) if first[1].dtype.bits < second[1].dtype.bits else (second, first)
     owned = [flow.parameter(v) is not None for _, v in (first, second)]
     if owned == [True, False]:
@@ -208,8 +211,8 @@ def _help(
         return f"round to {narrow} once, where the arithmetic with the {origin.value.dtype} tensor ends", cast_back(
             origin
         )
-    index = _argument(refusal, offender[0])
-    edit = None if index is None else operand_wrapped(refusal.site, index, f"to(torch.{narrow})")
+    span = operand_span(refusal, offender[0])
+    edit = None if span is None else with_cast(Cast(refusal.site.file, span, f"to(torch.{narrow})"))
     return f"cast where it enters: {narrow} is what the other operand has", edit
 
 
@@ -224,15 +227,28 @@ _POSITIONS: dict[str, tuple[str, ...]] = {
 }
 
 
-def _argument(refusal: Refusal, name: str) -> int | None:
-    """Which operand of the expression at the symptom `name` is; None if that can't be told."""
-    texts = operand_texts(refusal.site)
-    if len(texts) == 1 and name not in ("weight", "bias", "mat2"):
-        return 0
-    if refusal.call.function == "linear":
-        name = _LINEAR.get(refusal.op, {}).get(name, name)
-    order = _POSITIONS.get(refusal.call.function, ())
-    return order.index(name) if name in order and order.index(name) < len(texts) else None
+def operand_span(refusal: Refusal, name: str) -> Span | None:
+    """Where the operand `name` of a refused operation stands in the source; None if that can't be told: autograd's own
+    operations have the line of the forward ones."""
+    function, site = refusal.call.function, refusal.site
+    if not function:
+        return None
+    if function == "__setitem__":
+        return assigned(site.file, site.span) if name in _WRITES else None
+    texts = operand_texts(site, function)
+    index = 0
+    if len(texts) != 1 or name in ("weight", "bias", "mat2"):
+        order = _POSITIONS.get(function) or _names(refusal.op)
+        name = _LINEAR.get(refusal.op, {}).get(name, name) if function == "linear" else name
+        if name not in order or order.index(name) >= len(texts):
+            return None
+        index = order.index(name)
+    return source.operand_span(site, index, function)
+
+
+def _names(op: str) -> tuple[str, ...]:
+    """The names of an operation's arguments: the order of a method's or function's, or of a binary operator's sides."""
+    return tuple(parameter.name for parameter in schema(op).parameters) if "." in op else ()
 
 
 def _spelled(operation: str) -> str:
