@@ -11,13 +11,14 @@ import linecache
 import re
 import runpy
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import truecast as tc
-from truecast.diagnose.fix import fixes
+from truecast.diagnose.fix import fixes, hidden
 from truecast.report.report import Report
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
@@ -108,9 +109,10 @@ def test_fix_mends_what_it_says_and_brings_nothing_new(path: Path, tmp_path: Pat
     for file in files:
         file.path.write_bytes(file.after)
     linecache.checkcache()
-    found = sorted(f.code for f in explained(copy, **options).findings)
-    expected = sorted(f.code for f in report.findings if all(f is not gone for gone in mended))
-    assert found == expected, "".join(file.diff() for file in files)
+    found = Counter(f.code for f in explained(copy, **options).findings)
+    hidden_by_refusals = Counter(f.code for f in hidden(report.flow) if f.code[2] in "46")
+    expected = Counter(f.code for f in report.findings if all(f is not gone for gone in mended))
+    assert expected <= found <= expected | hidden_by_refusals, "".join(file.diff() for file in files)
     assert len(left) == path.read_text().count("# no cast mends"), "a program says what no cast of its source mends"
 
 

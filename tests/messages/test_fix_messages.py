@@ -42,6 +42,7 @@ def test_a_diff_and_nothing_written(train: Path, capsys: pytest.CaptureFixture[s
     code, out, err = ends(capsys)
     assert (code, err) == (1, "")
     assert out.replace("\r", "") == (
+        "# train.py:6: casts float32 to bfloat16 once, moves 48 B, mends 1 finding\n"
         "--- a/train.py\n+++ b/train.py\n@@ -3,5 +3,5 @@\n layer = torch.nn.Linear(4, 4, dtype=torch.bfloat16)\n"
         " x = torch.ones(2, 4, dtype=torch.bfloat16)\n scale = torch.full((2, 1), 0.5)   # kept as it is\n"
         "-y = x * scale\n+y = (x * scale).to(x.dtype)\n layer(y)\n"
@@ -86,6 +87,28 @@ def test_a_file_that_changed_meanwhile_is_not_touched(
     assert code == 2
     assert err.startswith("truecast: a file changed meanwhile: nothing is written (")
     assert train.read_bytes() == SCRIPT + b"# somebody's\n"
+
+
+def test_a_file_written_while_the_script_runs_is_not_touched(train: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    writes = SCRIPT + b"open(__file__, 'ab').write(b'# meanwhile\\r\\n')\r\n"
+    train.write_bytes(writes)
+    code, _, err = ends(capsys, "--write")
+    assert code == 2
+    assert err.startswith("truecast: a file changed meanwhile: nothing is written (")
+    assert train.read_bytes() == writes + b"# meanwhile\r\n"
+
+
+def test_what_the_errors_hid_is_told(train: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train.write_text(
+        "import torch\nlayer = torch.nn.Linear(4, 4, dtype=torch.bfloat16)\n"
+        "x = torch.ones(2, 4, dtype=torch.bfloat16)\nwide = x * torch.ones(2, 1)\nlayer(wide)\ntorch.nn.Linear(4, 4)(wide)\n"
+    )
+    code, _, err = ends(capsys, "--write")
+    assert (code, err) == (
+        0,
+        "1 finding fixed in train.py; the script ran again, and nothing new was found\n"
+        "what the errors hid is seen now: TC201\n",
+    )
 
 
 def test_what_no_edit_mends_is_named(train: Path, capsys: pytest.CaptureFixture[str]) -> None:

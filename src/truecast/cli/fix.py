@@ -35,9 +35,9 @@ def fix(
     from truecast.scripts import checked
 
     checked(script)
-    from truecast.diagnose.fix import fixes
+    from truecast.diagnose.fix import fixes, hidden
 
-    arguments, started = list(context.args), time.time_ns()
+    arguments, started, text = list(context.args), time.time_ns(), script.read_bytes()
     before = _explained(script, arguments, fake)
     findings = [f for f in before.findings if _wanted(f.severity, f.code, select or [])]
     files, left = fixes(findings, before.flow)
@@ -51,11 +51,15 @@ def fix(
         return
     if not write or not files:
         raise typer.Exit(1)
-    _require_unchanged(files, started)
+    _require_unchanged(files, started, {script.resolve(): text})
     _apply(files)
+    old, behind = (
+        Counter(f.code for f in found if f.severity != "info") for found in (before.findings, hidden(before.flow))
+    )
     problem = "it was interrupted"
     try:
-        problem = _problem(before, _again(script, arguments, fake), files)
+        after = _again(script, arguments, fake)
+        problem = _problem(old, behind, after, files)
     finally:
         if problem:
             for file in files:
@@ -68,6 +72,9 @@ def fix(
         "the script ran again, and nothing new was found",
         err=True,
     )
+    seen = sorted((Counter(_codes(after)) - old).elements())
+    if seen:
+        typer.echo(f"what the errors hid is seen now: {', '.join(seen)}", err=True)
     if left:
         raise typer.Exit(1)
 
@@ -91,10 +98,11 @@ def _explained(script: Path, arguments: list[str], fake: bool) -> Any:
     return report
 
 
-def _require_unchanged(files: Any, started: int) -> None:
+def _require_unchanged(files: Any, started: int, known: dict[Path, bytes]) -> None:
     """Raises UsageError for a file written since the script began to run: what ran isn't what stands there."""
     for file in files:
-        if file.path.stat().st_mtime_ns > started:
+        same = known.get(file.path.resolve(), file.before) == file.before
+        if not same or file.path.stat().st_mtime_ns > started:
             raise UsageError("a file changed meanwhile: nothing is written", where=file.path)
 
 
@@ -127,15 +135,18 @@ def _again(script: Path, arguments: list[str], fake: bool) -> dict[str, Any]:
         return found
 
 
-def _problem(before: Any, after: dict[str, Any], files: Any) -> str:
+def _problem(before: Counter[str], hidden: Counter[str], after: dict[str, Any], files: Any) -> str:
     """Why the change is not kept; "" if it is."""
     if "stopped" in after:
         return f"the changed script does not run to its end: {after['stopped']}"
-    mended = {finding.code for file in files for finding in file.mends}
-    old = Counter(f.code for f in before.findings if f.severity != "info")
-    new = Counter(f["code"] for f in after["findings"] if f["severity"] != "info")
-    worse = sorted(code for code in new if new[code] > old[code])
+    mended = Counter(finding.code for file in files for finding in file.mends)
+    now = Counter(_codes(after))
+    worse = sorted(code for code in now if now[code] > max(before[code], hidden[code]))
     if worse:
         return f"the changed script has findings that it did not have: {', '.join(worse)}"
-    stayed = sorted(code for code in mended if new[code] >= old[code])
+    stayed = sorted(code for code in mended if now[code] > before[code] - mended[code])
     return f"the findings are still there: {', '.join(stayed)}" if stayed else ""
+
+
+def _codes(report: dict[str, Any]) -> list[str]:
+    return [finding["code"] for finding in report["findings"] if finding["severity"] != "info"]

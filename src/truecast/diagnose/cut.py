@@ -1,10 +1,10 @@
 """The smallest set of casts that mends refused operands: a minimum cut of the dtype flow.
 
 The flow runs from the expressions that make a dtype (a promotion by a table, a factory, a norm) to the operands that
-refuse it. A cast cuts it behind an expression, for all that read it, or at the operand that refuses. The price of a cast
-is the bytes that it reads and writes each time that it runs, and a launch. What must not be narrowed has no price: what a
-schedule, an angle, a norm, a loss, a sum or a decision is computed from, and what meets other values of the wide dtype.
-A product that is wide by an unwanted promotion alone is to be narrow as well. Several refusals with one cause are mended
+refuse it. A cast cuts it behind an expression, for all that read it, or at the operand that refuses. The price of a
+cast is the bytes that it reads and writes each time that it runs, and a launch. What must not be narrowed has no price:
+what a schedule, an angle, a norm, a loss, a sum or a decision is computed from, and what meets other wide values. A
+product that is wide by an unwanted promotion alone is to be narrow as well. Several refusals with one cause are mended
 by one cast where that is cheaper.
 
 The nodes of the network are source expressions, not values: a line in a loop or in forty layers is edited once.
@@ -33,7 +33,8 @@ from truecast.sites import Site
 LAUNCH = 1 << 16
 # Elementwise operations in whose operands a rounding grows: angles, exponents, logarithms.
 _SENSITIVE = frozenset("sin cos tan polar exp exp2 expm1 log log2 log10 log1p pow atan2 logit erfinv sigmoid".split())
-_PASSING = frozenset(("movement", "elementwise", "pooling", "indexing"))  # kinds whose result may be narrow as operands are
+# Kinds whose result may be as narrow as its operands.
+_PASSING = frozenset(("movement", "elementwise", "pooling", "indexing"))
 _HEAVY = frozenset(("contraction", "convolution", "attention"))
 _WIDE_PRODUCT = 1 << 50  # more than any cast: a product in float32 costs many times one in 16 bits, at every step
 # Public functions whose result is no single tensor.
@@ -94,7 +95,7 @@ def _wants(flow: Flow, findings: Sequence[Finding]) -> Iterator[_Want]:
     by_cause = {finding.cause: finding for finding in findings}
     for refusal, single in contracts.refused(flow):
         finding = by_cause.get(single.cause)
-        if finding is not None and len(refusal.operands) > 1:
+        if finding is not None and len(refusal.operands) > 1 and not contracts.is_norm_in_autocast(refusal):
             (name, value), (_, anchor) = contracts.sides(flow, refusal)
             yield _Want(finding, refusal, name, value, anchor.dtype)
 
@@ -112,7 +113,7 @@ class _Network:
             if node.site.phase == "forward" or flow.call(node).function:
                 self._nodes[_place(node)].append(node)
         self._casts: dict[tuple[object, object], Cast] = {}
-        self._moved: dict[tuple[object, object], list[int]] = {}
+        self._moved: dict[tuple[object, object], tuple[int, int]] = {}
         self._refused: dict[tuple[Place, Place], list[tuple[_Want, Value]]] = defaultdict(list)
         for want in wants:
             for value, place in self._entering(want):
@@ -209,9 +210,9 @@ class _Network:
             self._graph.add_edge(("seen", place), use)
 
     def _price(self, edge: tuple[object, object], cast: Cast, values: list[Value], bias: int) -> None:
-        """bias: decides between casts of one price: behind arithmetic, then at an operand, then behind anything else."""
+        """bias: decides between casts of one price: behind arithmetic, at an operand, behind anything else."""
         nbytes = sum(v.size * (self._before.itemsize + self._after.itemsize) for v in values)
-        self._casts[edge], self._moved[edge] = cast, [len(values), nbytes]
+        self._casts[edge], self._moved[edge] = cast, (len(values), nbytes)
         self._graph.add_edge(*edge, capacity=4 * (nbytes + LAUNCH * len(values)) + bias)
 
     # -- what an operation does with a narrower operand ------------------------------------------------------------

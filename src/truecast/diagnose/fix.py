@@ -9,9 +9,10 @@ import difflib
 import os
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from truecast.diagnose import checks
 from truecast.diagnose.cut import PlannedCast, planned
 from truecast.diagnose.explained import amount
 from truecast.diagnose.finding import Cast, Finding
@@ -31,9 +32,9 @@ class FileFix:
     mends: tuple[Finding, ...]
 
     def diff(self) -> str:
-        """What the casts cost, in comments, and the change as a unified diff with paths relative to the current folder."""
+        """What the casts cost, in comments, and the change as a unified diff; paths are relative to this folder."""
         name = os.path.relpath(self.path)
-        name = str(self.path) if name.startswith("..") else name
+        name = str(self.path).lstrip("/") if name.startswith("..") else name
         old, new = (text.decode(self.encoding).splitlines(keepends=True) for text in (self.before, self.after))
         lines = difflib.unified_diff(old, new, f"a/{name}", f"b/{name}")
         ended = [line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines]
@@ -64,6 +65,12 @@ def fixes(findings: Iterable[Finding], flow: Flow) -> tuple[tuple[FileFix, ...],
             chosen[cast.file][cast.span] = (cast, cost, (*mended, finding))
     files = [_changed(file, list(spans.values())) for file, spans in chosen.items() if spans]
     return tuple(files), tuple(f for f in findings if f in left)
+
+
+def hidden(flow: Flow) -> tuple[Finding, ...]:
+    """What would be found if nothing had been refused: a refusal keeps some remarks about its line to itself."""
+    observations = replace(flow.observations, refusals=())
+    return checks.run(Flow(flow.graph, observations, flow.numerics))
 
 
 def _cost(plan: PlannedCast) -> str:

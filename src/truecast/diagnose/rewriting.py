@@ -1,7 +1,7 @@
-"""A cast put behind an expression of the user's source, with everything else in the file kept as it is, byte for byte.
+"""A cast put behind an expression of the user's source, with all else in the file kept as it is, byte for byte.
 
-Works on the syntax tree (LibCST), so that an expression over several lines, in a decorator, a comprehension or a chain of
-calls is wrapped as what it is, and in the file's own encoding, indentation and line ends.
+Works on the syntax tree (LibCST), so that an expression over several lines, in a decorator, a comprehension or a chain
+of calls is wrapped as what it is, and in the file's own encoding, indentation and line ends.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ _ATOMS = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.List, cst.Dict, 
 
 @dataclass(frozen=True)
 class Parsed:
-    """A file's syntax tree. expressions: by span; targets: those that are assigned to or unpacked, which can't be cast."""
+    """A file's syntax tree. expressions: by span. targets: those that are assigned to or unpacked, which can't be cast.
+    torch: what the file calls torch; "" if it doesn't import it."""
 
     module: cst.Module
     expressions: Mapping[Span, cst.BaseExpression]
     targets: frozenset[Span]
-    torch: str  # what the file calls torch; "" if it doesn't import it by a name
+    torch: str
 
     def can_cast(self, span: Span) -> bool:
         """Whether an expression of exactly this span stands there whose value can be cast."""
@@ -135,7 +136,7 @@ def _targets(node: cst.CSTNode) -> Iterable[cst.BaseExpression]:
 
 
 def assigned(file: str, span: Span) -> Span | None:
-    """The span of the value that the assignment at `span` (the statement, or its only target) writes; None elsewhere."""
+    """The span of the value that the assignment at `span` (the statement or its target) writes; None elsewhere."""
     known = parsed(file)
     if known is None:
         return None
@@ -144,10 +145,9 @@ def assigned(file: str, span: Span) -> Span | None:
 
     class Assignments(cst.CSTVisitor):
         def visit_Assign(self, node: cst.Assign) -> None:
-            value, target = positions.get(id(node.value)), positions.get(id(node.targets[0].target))
-            if value is not None and target is not None and len(node.targets) == 1:
-                if span in (target, (*target[:2], *value[2:])):
-                    found.append(value)
+            value, target = positions.get(id(node.value)), positions.get(id(node.targets[-1].target))
+            if value is not None and target is not None and span in (target, (*target[:2], *value[2:])):
+                found.append(value)
 
     known.module.visit(Assignments())
     return found[0] if found else None

@@ -89,10 +89,10 @@ def _operands(node: ast.expr, function: str) -> list[ast.expr]:
         return [node.left, *node.comparators]
     if not isinstance(node, ast.Call):
         return []
-    if isinstance(node.func, ast.Attribute) and not _is_module_name(node.func.value):
-        if not function or node.func.attr.strip("_") == function.strip("_"):
-            return [node.func.value, *node.args]
-    return list(node.args)
+    if not isinstance(node.func, ast.Attribute) or _is_module_name(node.func.value):
+        return list(node.args)
+    is_method = not function or node.func.attr.strip("_") == function.strip("_")
+    return [node.func.value, *node.args] if is_method else list(node.args)
 
 
 def _is_module_name(node: ast.expr) -> bool:

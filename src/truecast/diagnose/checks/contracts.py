@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from truecast.diagnose.explained import article, cast_back, origin_place
 from truecast.diagnose import source
+from truecast.diagnose.explained import article, cast_back, origin_place
 from truecast.diagnose.finding import Cast, Edit, Finding, Place
 from truecast.diagnose.flow import Flow, Step
 from truecast.diagnose.rewriting import Span, assigned
@@ -207,6 +207,8 @@ def _help(
     if path is not None and not family.widens:
         named = f"`{path}`" if path else "this one"
         return f"keep the parameters in one dtype: {named} is {offender[1].dtype}", None
+    if is_norm_in_autocast(refusal):
+        return "keep the norm in float32: autocast leaves its input so, and the lists of other devices widen it", None
     if origin.why == "promotion" and any(v.dtype is narrow for v in origin.outvoted):
         return f"round to {narrow} once, where the arithmetic with the {origin.value.dtype} tensor ends", cast_back(
             origin
@@ -214,6 +216,11 @@ def _help(
     span = operand_span(refusal, offender[0])
     edit = None if span is None else with_cast(Cast(refusal.site.file, span, f"to(torch.{narrow})"))
     return f"cast where it enters: {narrow} is what the other operand has", edit
+
+
+def is_norm_in_autocast(refusal: Refusal) -> bool:
+    """Whether a cast of the input would mend the refusal and make the norm narrower than autocast wants norms to be."""
+    return _family(refusal).code == "TC102" and refusal.call.autocast is not None
 
 
 # The order of operands in the source, by public function.
