@@ -101,7 +101,8 @@ def test_a_file_written_while_the_script_runs_is_not_touched(train: Path, capsys
 def test_what_the_errors_hid_is_told(train: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train.write_text(
         "import torch\nlayer = torch.nn.Linear(4, 4, dtype=torch.bfloat16)\n"
-        "x = torch.ones(2, 4, dtype=torch.bfloat16)\nwide = x * torch.ones(2, 1)\nlayer(wide)\ntorch.nn.Linear(4, 4)(wide)\n"
+        "x = torch.ones(2, 4, dtype=torch.bfloat16)\nwide = x * torch.ones(2, 1)\n"
+        "layer(wide)\ntorch.nn.Linear(4, 4)(wide)\n"
     )
     code, _, err = ends(capsys, "--write")
     assert (code, err) == (
