@@ -20,6 +20,7 @@ from truecast.cli.compare import compare
 from truecast.cli.doctor import doctor
 from truecast.cli.explain import explain
 from truecast.cli.fix import fix
+from truecast.cli.gate import gate
 from truecast.cli.lower import lower
 from truecast.cli.numerics import numerics
 from truecast.errors import TruecastError
@@ -53,6 +54,7 @@ app.command(context_settings=_SCRIPT)(fix)
 app.command()(lower)
 app.command()(audit)
 app.command()(bisect)
+app.command()(gate)
 app.command()(compare)
 app.add_typer(numerics, name="numerics")
 app.command()(doctor)

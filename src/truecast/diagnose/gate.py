@@ -23,7 +23,7 @@ DTYPES = ("compute", "accumulate")
 @dataclass(frozen=True, slots=True)
 class Line:
     """One operation on one source line. operations: how many nodes it is; compute, accumulate: the narrowest dtype of
-    any of them, "" for none; rule: what decided it; site: where it stands now, None as read from a baseline."""
+    any of them, "" for none; rule: what decided it. site, rule_at: where line and rule stand now, not in a baseline."""
 
     file: str
     function: str
@@ -37,6 +37,7 @@ class Line:
     bytes: int = 0
     narrow_sums: int = 0
     site: Site | None = field(default=None, compare=False)
+    rule_at: str = field(default="", compare=False)
 
     @property
     def key(self) -> tuple[str, str, str, str]:
@@ -88,7 +89,7 @@ class Worse:
 
 @dataclass(frozen=True)
 class Verdict:
-    """before: the baseline. better: totals that have become smaller. allowed: how many times larger the error may be."""
+    """before: the baseline. better: totals that are smaller now. allowed: how many times larger the error may be."""
 
     before: Figures
     now: Figures
@@ -127,6 +128,7 @@ def _joined(a: Line, b: Line) -> Line:
         compute=b.compute if _narrower(a.compute, b.compute) or not a.compute else a.compute,
         accumulate=b.accumulate if _narrower(a.accumulate, b.accumulate) or not a.accumulate else a.accumulate,
         rule=narrowest.rule,
+        rule_at=narrowest.rule_at,
         converts=a.converts + b.converts,
         bytes=a.bytes + b.bytes,
         narrow_sums=a.narrow_sums + b.narrow_sums,

@@ -16,9 +16,9 @@ from truecast.errors import UsageError
 from truecast.files import appearing
 
 SCHEMA = 1
-_HEAD = {"program": str, "numerics": str, "plan": str}
-_DRIFT = {"reference": str, "rounding": str, "error": float, "honest": float}
-_ROW = {
+_HEAD: dict[str, type] = {"program": str, "numerics": str, "plan": str}
+_DRIFT: dict[str, type] = {"reference": str, "rounding": str, "error": float, "honest": float}
+_ROW: dict[str, type] = {
     **{"file": str, "function": str, "text": str, "op": str, "operations": int},
     **{"compute": str, "accumulate": str, "rule": str, "converts": int, "bytes": int, "narrow_sums": int},
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from truecast.diagnose.gate import COUNTED, Drift, Verdict, Worse
+from truecast.diagnose.gate import Drift, Line, Verdict, Worse
 
 _NAMES = {
     "converts": "converts",
@@ -12,7 +12,6 @@ _NAMES = {
     "narrow_sums": "sums in 16 bits",
     "compute": "compute",
     "accumulate": "accumulate",
-    "drift": "drift",
 }
 
 
@@ -24,49 +23,52 @@ def render(verdict: Verdict, baseline: str) -> str:
 def _lines(verdict: Verdict, baseline: str) -> Iterator[str]:
     before, now = verdict.before, verdict.now
     policy = f"under {now.numerics}" + ("" if now.numerics == before.numerics else f" (baseline: {before.numerics})")
-    if not verdict.worse:
+    places: dict[Line | None, list[Worse]] = {}
+    for worse in verdict.worse:
+        places.setdefault(worse.line, []).append(worse)
+    if not places:
         yield f"gate {now.program!r} {policy}: no worse than {baseline}"
     else:
-        ways = f"{len(verdict.worse)} way{'s' * (len(verdict.worse) != 1)}"
-        yield f"gate {now.program!r} {policy}: WORSE than {baseline} in {ways}"
-    for worse in verdict.worse:
+        yield f"gate {now.program!r} {policy}: WORSE than {baseline}"
+    for line, ways in places.items():
         yield ""
-        yield from _worse(worse, verdict)
+        yield from _drifted(verdict) if line is None else _line(line, ways)
     notes = list(_notes(verdict))
     if notes:
         yield ""
         yield from notes
-    if verdict.worse:
+    if places:
         yield ""
         yield "help: mend it, or accept it with --update and review the difference of the baseline"
 
 
-def _worse(worse: Worse, verdict: Verdict) -> Iterator[str]:
-    name = _NAMES[worse.what]
-    line, was = worse.line, worse.was
-    if line is None:
-        assert verdict.before.drift is not None and verdict.now.drift is not None
-        yield f"{name}  {_drift(verdict.before.drift)} -> {_drift(verdict.now.drift)}"
-        yield f"  the error against {verdict.now.drift.reference} may be {verdict.allowed:.4g} times the baseline's"
-        return
-    yield f"{name}  {worse.before} -> {worse.after}  {line.op}" + _times(line.operations)
-    yield f"  {line.place}"
+def _drifted(verdict: Verdict) -> Iterator[str]:
+    before, now = verdict.before.drift, verdict.now.drift
+    assert before is not None and now is not None, "a drift is judged where both have one"
+    yield f"error against {now.reference} {_drift(before)} -> {_drift(now)}"
+    yield f"  it may be {verdict.allowed:.4g} times the baseline's"
+
+
+def _line(line: Line, ways: list[Worse]) -> Iterator[str]:
+    said = ", ".join(f"{_NAMES[worse.what]} {worse.before} -> {worse.after}" for worse in ways)
+    yield f"{line.op}{_times(line.operations)}: {said}"
+    yield f"  --> {line.place}"
     if line.text:
         yield f"    | {line.text}"
-    if line.rule:
-        yield f"  rule: {line.rule}"
+    yield f"  rule: {line.rule}" + (f"  ({line.rule_at})" if line.rule_at else "")
+    was = ways[0].was
     if was is None:
-        yield "  a line that the baseline does not have"
+        yield "  the baseline does not have this line"
     elif was.rule != line.rule:
-        yield f"  was:  {was.rule or 'no rule'}"
+        yield f"  was:  {was.rule}"
 
 
 def _notes(verdict: Verdict) -> Iterator[str]:
     for name, before, now in verdict.better:
         yield f"better: {_NAMES[name]} {before} -> {now}"
-    before, now = verdict.before.drift, verdict.now.drift
-    if before is not None and now is not None and now.error < before.error:
-        yield f"better: drift {_drift(before)} -> {_drift(now)}"
+    was, is_now = verdict.before.drift, verdict.now.drift
+    if was is not None and is_now is not None and is_now.error < was.error:
+        yield f"better: error {_drift(was)} -> {_drift(is_now)}"
     if verdict.plan_changed and not verdict.worse:
         yield "the Plan is another one than the baseline's: --update takes it over"
 
@@ -78,9 +80,4 @@ def _drift(drift: Drift) -> str:
 
 
 def _times(operations: int) -> str:
-    return f"  ({operations} operations)" if operations > 1 else ""
-
-
-def totals(verdict: Verdict) -> dict[str, tuple[int, int]]:
-    """Each counted figure, in the baseline and now."""
-    return {name: (verdict.before.total(name), verdict.now.total(name)) for name in COUNTED}
+    return f" ({operations} operations)" if operations > 1 else ""
