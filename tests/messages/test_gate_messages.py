@@ -57,7 +57,7 @@ aten.mul.Tensor (2 operations): compute float32 -> bfloat16
   was:  aten.mul.Tensor: compute = opmath, rounding = compiler
 
 better: converts 8 -> 0
-better: bytes converted 1792 -> 0
+better: bytes converted 3072 -> 0
 
 help: mend it, or accept it with --update and review the difference of the baseline
 """
@@ -79,7 +79,7 @@ def test_more_converts_fail_and_lines_that_moved_do_not(script: Path, capsys: py
     code, out, _ = ends(capsys, "-n", "torch_xla-2.9")
     assert code == 1
     assert (
-        "\naten.mul.Tensor: converts 0 -> 3, bytes converted 0 -> 640\n  --> script.py:10 in step\n"
+        "\naten.mul.Tensor: converts 0 -> 3, bytes converted 0 -> 1152\n  --> script.py:10 in step\n"
         "    | wide = wide * wide\n  rule: aten.mul.Tensor: compute = opmath, rounding = compiler  "
         "(preset torch_xla-2.9:6)\n  the baseline does not have this line\n" in out
     )
@@ -92,7 +92,8 @@ def test_a_larger_error_fails(script: Path, capsys: pytest.CaptureFixture[str]) 
     code, out, _ = ends(capsys, "-n", "cpu")
     assert code == 1
     assert re.fullmatch(
-        r"gate 'step' under cpu: WORSE than gate\.toml\n\nerror against float64 1e-05 \(0\.0\d times honest rounding\) -> "
+        r"gate 'step' under cpu: WORSE than gate\.toml\n\n"
+        r"error against float64 1e-05 \(0\.0\d times honest rounding\) -> "
         r"(X \(Y|0\.00\d+ \(\d\.\d\d) times honest rounding\)\n  it may be 1\.1 times the baseline's\n\nhelp: .*\n",
         out,
     )
@@ -106,7 +107,8 @@ def test_what_can_not_be_compared_is_refused(script: Path, capsys: pytest.Captur
         return err
 
     assert refused("--reference", "none") == (
-        "truecast: there is no baseline (gate.toml); help: --update measures the program and writes it; then commit it\n"
+        "truecast: there is no baseline (gate.toml); help: --update measures the program and writes it; "
+        "then commit it\n"
     )
     ends(capsys, "-n", "cpu", "--update", "--reference", "none")
     assert refused("--reference", "float64") == (

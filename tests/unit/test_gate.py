@@ -27,6 +27,7 @@ LINES = st.builds(
     converts=st.integers(0, 9),
     bytes=st.integers(0, 999),
     narrow_sums=st.integers(0, 3),
+    float64=st.integers(0, 3),
 )
 DRIFTS = st.none() | st.builds(
     Drift, st.just("float64"), st.just("region"), st.floats(0, 1, width=64), st.floats(0, 1, width=64)

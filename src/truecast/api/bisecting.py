@@ -18,7 +18,8 @@ from torch.utils import _pytree as pytree
 
 from truecast.capture import recorder
 from truecast.capture.captured import Captured
-from truecast.diagnose import conversions, trial_state
+from truecast.diagnose import trial_state
+from truecast.diagnose.audit_program import audited_program
 from truecast.diagnose.bisect import Bisection, Level
 from truecast.diagnose.bisect import bisect as search
 from truecast.diagnose.delta import Budget, Chosen, Trials
@@ -177,7 +178,7 @@ def _cost(evaluation: _Evaluation, found: Bisection, plan: Plan) -> Cost:
     """What a promoted Plan costs beside the bad one: operations, conversions, time."""
     bad = evaluation.plan(frozenset(range(len(found.mixture.changes))))
     programs = [evaluation.program(p) for p in (bad, plan)]
-    converted = [conversions.total(program.instructions) for program in programs]
+    counts = [audited_program(program).counts() for program in programs]
     seconds: list[list[float]] = [[], []]
     for _ in range(_TIMED_RUNS):
         for program, measured in zip(programs, seconds, strict=True):
@@ -187,8 +188,8 @@ def _cost(evaluation: _Evaluation, found: Bisection, plan: Plan) -> Cost:
     nodes = {c.node for part in found.parts for c in part.changes if c.node >= 0}
     return Cost(
         operations=len(nodes),
-        converts=converted[1].converts - converted[0].converts,
-        nbytes=converted[1].nbytes - converted[0].nbytes,
+        converts=counts[1]["converts"] - counts[0]["converts"],
+        nbytes=counts[1]["converts.bytes"] - counts[0]["converts.bytes"],
         seconds=(statistics.median(seconds[0]), statistics.median(seconds[1])),
     )
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from truecast import __version__, dtypes
+from truecast import __version__
 from truecast.api.comparing import compare
 from truecast.api.programs import lower
-from truecast.diagnose import conversions, gate_file
-from truecast.diagnose.conversions import Conversions
+from truecast.diagnose import gate_file
+from truecast.diagnose.audit import Row
+from truecast.diagnose.audit_program import audited_program
 from truecast.diagnose.gate import Drift, Figures, Line, Verdict, judge, merged
 from truecast.errors import UsageError
 from truecast.graph import Node
@@ -78,32 +79,41 @@ def _drift(
 
 
 def _lines(program: Program) -> tuple[Line, ...]:
-    converted = conversions.by_node(program.instructions)
-    lines = [
-        _line(node, decision, converted.get(node.name, Conversions()))
+    """What the Plan decides at each line, and what the lowered program does there."""
+    decided = [
+        _decided(node, decision)
         for node, decision in program.plan.pairs()
         if any(d is not None and d.is_inexact for d in (decision.compute, decision.accumulate))
     ]
-    return merged(lines)
+    nodes = {node.name: node for node in program.graph.nodes}
+    rows = audited_program(program).of("convert", "accumulation", "float64")
+    return merged([*decided, *(_audited(row, nodes) for row in rows if row.kind != "convert" or row.is_floating)])
 
 
-def _line(node: Node, decision: Decision, converted: Conversions) -> Line:
-    site = node.site
-    held = decision.accumulate
-    return Line(
-        file=os.path.basename(site.file),
-        function=site.function,
-        text=site.text.strip(),
-        op=node.op,
+def _decided(node: Node, decision: Decision) -> Line:
+    rule = decision.rule
+    return replace(
+        _at(node),
+        operations=1,
         compute="" if decision.compute is None else decision.compute.name,
-        accumulate="" if held is None else held.name,
-        rule="by default" if decision.rule is None else str(replace(decision.rule, file="")),
-        rule_at="" if decision.rule is None else decision.rule.where,
-        converts=converted.converts,
-        bytes=converted.nbytes,
-        narrow_sums=int(held is not None and held.is_inexact and held.bits <= dtypes.float16.bits),
-        site=site,
+        accumulate="" if decision.accumulate is None else decision.accumulate.name,
+        rule="by default" if rule is None else str(replace(rule, file="")),
+        rule_at="" if rule is None else rule.where,
     )
+
+
+def _audited(row: Row, nodes: Mapping[str, Node]) -> Line:
+    at = _at(nodes[row.nodes[0]]) if row.nodes else Line("", "", "", row.op or row.operation, 0)
+    if row.kind == "convert":
+        return replace(at, converts=row.count, bytes=row.nbytes, rule=row.why)
+    if row.kind == "accumulation":
+        return replace(at, narrow_sums=row.count, rule=row.why)
+    return replace(at, float64=row.count, rule=row.why)
+
+
+def _at(node: Node) -> Line:
+    site = node.site
+    return Line(os.path.basename(site.file), site.function, site.text.strip(), node.op, 0, site=site)
 
 
 def _digest(program: Program) -> str:

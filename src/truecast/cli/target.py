@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import linecache
 import runpy
 import sys
 import traceback
@@ -83,6 +84,7 @@ def _require_fitting(path: Path, name: str, function: Any, args: tuple[Any, ...]
 
 def run_script(path: Path) -> dict[str, Any]:
     """The script's names. Its folder comes first in sys.path, as `python SCRIPT` has it."""
+    linecache.checkcache()  # what another run in this process read of its source may have changed
     sys.path.insert(0, str(path.resolve().parent))
     sys.argv = [str(path)]
     with their_errors(path, f"{path} can't be run"):

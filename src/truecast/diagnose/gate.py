@@ -15,15 +15,16 @@ from truecast import dtypes
 from truecast.sites import Site
 
 # What is counted, for a line and for the whole program: all of them costs or dangers, fewer is better.
-Counted = Literal["converts", "bytes", "narrow_sums"]
-COUNTED: tuple[Counted, ...] = ("converts", "bytes", "narrow_sums")
+Counted = Literal["converts", "bytes", "narrow_sums", "float64"]
+COUNTED: tuple[Counted, ...] = ("converts", "bytes", "narrow_sums", "float64")
 DTYPES = ("compute", "accumulate")
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One operation on one source line. operations: how many nodes it is; compute, accumulate: the narrowest dtype of
-    any of them, "" for none; rule: what decided it. site, rule_at: where line and rule stand now, not in a baseline."""
+    """One operation on one source line. operations: how many nodes that compute; compute, accumulate: their
+    narrowest dtype, "" for none; rule: what decided it. site, rule_at: where line and rule stand; not in a baseline.
+    """
 
     file: str
     function: str
@@ -36,6 +37,7 @@ class Line:
     converts: int = 0
     bytes: int = 0
     narrow_sums: int = 0
+    float64: int = 0
     site: Site | None = field(default=None, compare=False)
     rule_at: str = field(default="", compare=False)
 
@@ -121,7 +123,8 @@ def merged(lines: list[Line]) -> tuple[Line, ...]:
 
 
 def _joined(a: Line, b: Line) -> Line:
-    narrowest = b if _narrower(a.compute, b.compute) or _narrower(a.accumulate, b.accumulate) else a
+    narrower = _narrower(a.compute, b.compute) or _narrower(a.accumulate, b.accumulate)
+    narrowest = b if narrower or not a.rule else a
     return replace(
         a,
         operations=a.operations + b.operations,
@@ -132,6 +135,7 @@ def _joined(a: Line, b: Line) -> Line:
         converts=a.converts + b.converts,
         bytes=a.bytes + b.bytes,
         narrow_sums=a.narrow_sums + b.narrow_sums,
+        float64=a.float64 + b.float64,
     )
 
 

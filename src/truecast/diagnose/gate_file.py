@@ -21,6 +21,7 @@ _DRIFT: dict[str, type] = {"reference": str, "rounding": str, "error": float, "h
 _ROW: dict[str, type] = {
     **{"file": str, "function": str, "text": str, "op": str, "operations": int},
     **{"compute": str, "accumulate": str, "rule": str, "converts": int, "bytes": int, "narrow_sums": int},
+    "float64": int,
 }
 _TITLE = "# What `truecast gate` holds this program to. --update rewrites it: review the difference."
 

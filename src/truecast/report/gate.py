@@ -10,6 +10,7 @@ _NAMES = {
     "converts": "converts",
     "bytes": "bytes converted",
     "narrow_sums": "sums in 16 bits",
+    "float64": "float64",
     "compute": "compute",
     "accumulate": "accumulate",
 }
@@ -55,7 +56,8 @@ def _line(line: Line, ways: list[Worse]) -> Iterator[str]:
     yield f"  --> {line.place}"
     if line.text:
         yield f"    | {line.text}"
-    yield f"  rule: {line.rule}" + (f"  ({line.rule_at})" if line.rule_at else "")
+    if line.rule:
+        yield f"  rule: {line.rule}" + (f"  ({line.rule_at})" if line.rule_at else "")
     was = ways[0].was
     if was is None:
         yield "  the baseline does not have this line"
