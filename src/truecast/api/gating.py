@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 
-from truecast import __version__
 from truecast.api.comparing import compare
 from truecast.api.programs import lower
 from truecast.diagnose import gate_file
@@ -20,6 +19,7 @@ from truecast.diagnose.audit_program import audited_program
 from truecast.diagnose.gate import Drift, Figures, Line, Verdict, judge, merged
 from truecast.errors import UsageError
 from truecast.graph import Node
+from truecast.lowering.fingerprint import versions
 from truecast.lowering.program import Program
 from truecast.numerics.plan import Decision
 from truecast.numerics.scope import Policy, policy
@@ -44,7 +44,7 @@ def measure(
 
 def check(path: Path, now: Figures, slack: float = SLACK) -> Verdict:
     """What is worse than in the baseline file. Raises UsageError for a file that says nothing about these figures."""
-    before = gate_file.read(path, __version__)
+    before = gate_file.read(path, _version())
     if before.program != now.program:
         raise UsageError(
             "this baseline is of another program", where=path, values=f"of {before.program!r}, not {now.program!r}"
@@ -62,7 +62,11 @@ def check(path: Path, now: Figures, slack: float = SLACK) -> Verdict:
 
 def update(path: Path, now: Figures) -> None:
     """Writes the figures as the baseline."""
-    gate_file.write(path, now, __version__)
+    gate_file.write(path, now, _version())
+
+
+def _version() -> str:
+    return dict(versions())["truecast"]
 
 
 def _drift(
