@@ -44,6 +44,11 @@ class Recording:
         """The Graph of what ran so far."""
         return self._tape.recorded("recording")
 
+    @property
+    def operations(self) -> int:
+        """How many operations were recorded so far."""
+        return self._tape.operations
+
     def explain(self, stopped: str = "", *, numerics: scope.Policy | None = None, migrate: str = "") -> Report:
         """The findings so far. numerics: the policy that the program is to run under; None for the one in force.
         migrate: what moving away from a global downcast ("xla-use-bf16", "xla-downcast-bf16") changes, instead."""

@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 import typer
 
 from truecast.cli.output import colored, width, write
+from truecast.cli.progress import ProgressLine
 from truecast.errors import UsageError
 from truecast.numerics import scope
 
@@ -53,7 +54,7 @@ def explain(
     checked(script)  # before anything heavy is imported
     from truecast.api.explaining import recording
 
-    with recording(fake=fake) as tape:
+    with recording(fake=fake) as tape, ProgressLine(lambda: tape.operations):
         stopped = run_script(script, list(context.args))
         report = tape.explain(stopped, numerics=policy, migrate=migrate or "").only(select or (), ignore or ())
     if write_baseline is not None:

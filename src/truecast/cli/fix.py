@@ -19,6 +19,7 @@ from typing import Annotated, Any
 import typer
 
 from truecast.cli.explain import known
+from truecast.cli.progress import ProgressLine
 from truecast.errors import UsageError
 
 
@@ -90,7 +91,8 @@ def _explained(script: Path, arguments: list[str], fake: bool) -> Any:
     from truecast.api.explaining import recording
     from truecast.scripts import run_script
 
-    with contextlib.redirect_stdout(sys.stderr), recording(fake=fake) as tape:
+    line = ProgressLine(lambda: tape.operations)
+    with contextlib.redirect_stdout(sys.stderr), recording(fake=fake) as tape, line:
         stopped = run_script(script, arguments)
         report = tape.explain(stopped)
     if stopped:

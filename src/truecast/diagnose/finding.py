@@ -21,6 +21,10 @@ FAMILIES = {
 }
 
 
+# Line, column, end line, end column: as in Site, from 1, in characters, the end exclusive.
+Span = tuple[int, int, int, int]
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """A source position in a finding. text: what stands beside the carets; note: a second line under it."""
@@ -33,10 +37,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """A call of a method, `to(torch.float32)`, to be put behind the expression of this span (as in Site)."""
+    """A call of a method, `to(torch.float32)`, to be put behind the expression of this span."""
 
     file: str
-    span: tuple[int, int, int, int]
+    span: Span
     method: str
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from truecast.diagnose import checks
 from truecast.diagnose.cut import PlannedCast, planned
 from truecast.diagnose.explained import amount
-from truecast.diagnose.finding import Cast, Finding
+from truecast.diagnose.finding import Cast, Finding, Span
 from truecast.diagnose.flow import Flow
-from truecast.diagnose.rewriting import Span, is_the_users, parsed
+from truecast.diagnose.rewriting import is_the_users, parsed
 
 
 @dataclass(frozen=True, slots=True)

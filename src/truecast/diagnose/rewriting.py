@@ -12,11 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import libcst as cst
-from libcst.codemod import CodemodContext
-from libcst.codemod.visitors import AddImportsVisitor
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
-Span = tuple[int, int, int, int]  # line, column, end line, end column; as in Site: from 1, in characters, end exclusive
+from truecast.diagnose.finding import Span
 
 # What `.method` binds to as a whole without brackets around.
 _ATOMS = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.List, cst.Dict, cst.Set)
@@ -41,9 +39,7 @@ class Parsed:
         named = {span: self._named(method) for span, method in casts.items()}
         changed = self.module.visit(_Wrapping({id(self.expressions[span]): m for span, m in named.items()}))
         if adding_imports and not self.torch and any("torch." in method for method in named.values()):
-            context = CodemodContext()
-            AddImportsVisitor.add_needed_import(context, "torch")
-            changed = AddImportsVisitor(context).transform_module(changed)
+            changed = _importing_torch(changed)
         return changed.bytes
 
     def lines(self, casts: Mapping[Span, str]) -> list[str]:
@@ -52,6 +48,15 @@ class Parsed:
 
     def _named(self, method: str) -> str:
         return method.replace("torch.", f"{self.torch}.") if self.torch else method
+
+
+def _importing_torch(module: cst.Module) -> cst.Module:
+    from libcst.codemod import CodemodContext  # half a second to load, and rarely needed
+    from libcst.codemod.visitors import AddImportsVisitor
+
+    context = CodemodContext()
+    AddImportsVisitor.add_needed_import(context, "torch")
+    return AddImportsVisitor(context).transform_module(module)
 
 
 class _Wrapping(cst.CSTTransformer):

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from truecast.diagnose import source
 from truecast.diagnose.explained import article, cast_back, origin_place
-from truecast.diagnose.finding import Cast, Edit, Finding, Place
+from truecast.diagnose.finding import Cast, Edit, Finding, Place, Span
 from truecast.diagnose.flow import Flow, Step
-from truecast.diagnose.rewriting import Span, assigned
 from truecast.diagnose.source import operand_texts, with_cast
 from truecast.graph import Value
 from truecast.observations import Refusal
@@ -241,6 +240,8 @@ def operand_span(refusal: Refusal, name: str) -> Span | None:
     if not function:
         return None
     if function == "__setitem__":
+        from truecast.diagnose.rewriting import assigned  # LibCST: half a second, for who has something to mend
+
         return assigned(site.file, site.span) if name in _WRITES else None
     texts = operand_texts(site, function)
     index = 0
