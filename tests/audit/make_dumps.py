@@ -23,7 +23,7 @@ DATA = Path(__file__).parent / "data"
 def write(name: str, text: str) -> None:
     """A dump; this file is called dumped/model.py in it, and installed packages stand under site-packages/."""
     DATA.mkdir(exist_ok=True)
-    text = re.sub(r'"[^"\n]*/(?=site-packages/)', '"', text.replace(str(Path(__file__).resolve()), "dumped/model.py"))
+    text = re.sub(r'[^"\s]*/(?=site-packages/)', "", text.replace(str(Path(__file__).resolve()), "dumped/model.py"))
     (DATA / name).write_text(text.rstrip("\n") + "\n", encoding="utf-8")
 
 
@@ -91,10 +91,11 @@ def torch_xla_dumps() -> None:
 
     def dump(name: str, function: Callable[..., Any], *sizes: tuple[int, ...]) -> None:
         arguments = [torch.randn(size).to(torch.bfloat16).to(device).requires_grad_() for size in sizes]
-        xm.mark_step()
+        torch_xla.sync()
         result = function(*arguments)
         results = result if isinstance(result, tuple) else (result,)
         write(f"{name}.hlo", torch_xla._XLAC._get_xla_tensors_hlo(list(results)))
+        write(f"{name}.mlir", xm.get_stablehlo(list(results)))
 
     def norm(x: Any, weight: Any) -> Any:
         wide = x.float()

@@ -10,6 +10,9 @@ from truecast.diagnose.hlo import Metadata, Module, read_text
 from truecast.diagnose.hlo.loops import narrow_sums
 
 
+CONVERT = "%9 = stablehlo.convert %arg0 : (tensor<4x8xbf16>) -> tensor<4x8xf32>"
+
+
 def function(*lines: str) -> Module:
     """The module whose main has these lines."""
     inside = "".join(f"    {line}\n" for line in lines)
@@ -121,6 +124,28 @@ def test_locations_wherever_they_stand() -> None:
     assert found == Metadata("jit(step)/convert_element_type", "", "/home/u/model.py", 12, 4, "step")
 
 
+@pytest.mark.parametrize(
+    ("location", "aliases", "expected"),
+    [
+        ('"xla__cast"(#loc2)', '#loc1 = /u/model.py:6:2\n#loc2 = "step"(#loc1)', ("xla__cast", "/u/model.py", 6)),
+        ('"op"(#loc2)', '#loc1 = /u/model.py:6:2\n#loc2 = "step"(#loc1)\n at #loc3', ("op", "/u/model.py", 6)),
+        ("#loc1", "#loc1 = /u/model.py:6:2", ("", "/u/model.py", 6)),
+        ("/u/model.py:6:2 to :9", "", ("", "/u/model.py", 6)),
+        ('"op"("step"(/u/model.py:6:2))', "", ("op", "/u/model.py", 6)),
+        ("[unknown]", "", ("", "", 0)),
+    ],
+)
+def test_locations_as_mlir_prints_them_for_people(location: str, aliases: str, expected: tuple[str, str, int]) -> None:
+    """torch_xla's get_stablehlo prints them so."""
+    head = f"module @m {{\n  func.func @main(%arg0: tensor<4x8xbf16> {location}) {{\n"
+    module = read_text(f"{aliases}\n{head}    {CONVERT} {location}\n  }} {location}\n}}\n")
+    assert module.problems == []
+    [found] = module.kept
+    assert str(found.results[0]) == "float32[4,8]"
+    metadata = module.metadata(found.reference)
+    assert (metadata.op_name, metadata.file, metadata.line) == expected
+
+
 WHILE = """\
     %1:2 = stablehlo.while(%iterArg = %c, %iterArg_0 = %arg0) : tensor<i32>, tensor<4x8x{t}>
     cond {{
@@ -148,9 +173,6 @@ def test_a_sum_that_a_loop_carries(op: str, t: str, found: list[tuple[int, str]]
     module = read_text(main + WHILE.format(op=op, t=t) + "  }\n" + SAME.format(t=t) + "}\n")
     assert module.problems == []
     assert [(position, dtype.name) for _, position, dtype in narrow_sums(module)] == found
-
-
-CONVERT = "%9 = stablehlo.convert %arg0 : (tensor<4x8xbf16>) -> tensor<4x8xf32>"
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,10 @@ _NO_MAKERS = frozenset(
     "tuple get_tuple_element call fusion while conditional case if copy bitcast return func.call call".split()
 )
 # The last part of an op_name that is a cast in the traced program.
-_CASTS = frozenset(("convert_element_type", "_to_copy", "to", "astype", "type_as", "convert", "cast"))
+_CASTS = frozenset(
+    ("convert_element_type", "_to_copy", "to", "astype", "type_as", "convert", "cast", "reduce_precision")
+)
+_NAMESPACES = ("aten__", "xla__", "prims__")  # as torch_xla spells aten::mul
 _DEEPEST = 16  # callers of callers that are asked for metadata
 
 
@@ -71,11 +74,11 @@ class MetadataOrigins:
     def _asked(self, own: Metadata) -> tuple[Asked, str]:
         if not self.module.has_metadata:
             return "unknown", ""
-        if own.op_type == "xla__cast":
+        last = _op(own)
+        if last == "xla.cast":
             return "unknown", "torch_xla's own casts bear the same name"
         if not (own.op_name or own.file):
             return "nobody", "it has no metadata: the compiler's own"
-        last = _op(own)
         if last.split(".")[-1] in _CASTS or last.split(".")[1:2] == ["_to_copy"]:
             return "program", ""
         return "nobody", f"it belongs to {last}, which is no cast"
@@ -192,10 +195,9 @@ def _is_product_call(instruction: Instruction) -> bool:
 
 
 def _op(metadata: Metadata) -> str:
-    """The framework's operation: torch_xla's op_type, or the last part of the path that jax gives."""
-    if metadata.op_type:
-        return metadata.op_type.replace("__", ".", 1)
-    return metadata.op_name.rstrip("/:").rpartition("/")[2]
+    """The framework's operation: torch_xla's type ("aten__mul"), or the last part of the path that jax gives."""
+    name = metadata.op_type or metadata.op_name.rstrip("/:").rpartition("/")[2]
+    return name.replace("__", ".", 1) if name.startswith(_NAMESPACES) else name
 
 
 class _Places:

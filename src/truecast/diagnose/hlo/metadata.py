@@ -71,6 +71,7 @@ class Tables:
 _ALIAS = re.compile(r"#loc\d*")
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _POSITION = re.compile(r":(\d+):(\d+)")
+_BARE = re.compile(r'([^\s"()\[\]<>,#]+):(\d+):(\d+)')  # a position without quotes, as MLIR prints it for people
 
 
 class Locations:
@@ -109,5 +110,8 @@ class Locations:
             elif (alias := _ALIAS.match(text, at)) is not None:
                 self._walk(self.aliases.get(alias[0], ""), names, positions, depth + 1)
                 at = alias.end()
+            elif (bare := _BARE.match(text, at)) is not None:
+                positions.append((bare[1], int(bare[2]), int(bare[3]), names[-1] if len(names) > 1 else ""))
+                at = bare.end()
             else:
                 at += 1

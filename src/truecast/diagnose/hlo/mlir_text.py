@@ -42,6 +42,12 @@ _ALGORITHM = re.compile(
 _PRECISION = re.compile(r"\bprecision(?:_config)? = \[([^\]]*)\]")
 _TARGET = re.compile(r'custom_call @"?([\w$.\-]+)|call_target_name = "([^"]*)"')
 _FORMAT = re.compile(r"\be(\d+)m(\d+)\b|exponent_bits = (\d+).*?mantissa_bits = (\d+)")
+# What MLIR prints for people (pretty debug info, as torch_xla's get_stablehlo has it) instead of `loc(...)`.
+_BARE_LOCATION = re.compile(
+    r' (\[unknown\]|"(?:[^"\\\n]|\\.)*"(?:\((?:[^()%>\n]|\([^()%>\n]*\))*\))?|#loc\d*'
+    r'|[^\s"()]+:\d+:\d+(?: to [\d:]+)?)$'
+)
+_LONGEST_LOCATION = 4096
 _DIALECTS = frozenset(("stablehlo", "mhlo"))
 _CALLS = frozenset(("func.call", "call", "stablehlo.composite"))
 _RETURNS = frozenset(("stablehlo.return", "mhlo.return", "func.return", "return"))
@@ -90,6 +96,7 @@ class _Reader:
         self.frames: list[_Frame] = []
         self.types: dict[str, tuple[TensorType, ...]] = {}  # of this function
         self.signatures: dict[str, tuple[tuple[TensorType, ...] | None, tuple[TensorType, ...]]] = {}
+        self.alias_name = ""
         self.last: _Operation | None = None  # who a region belongs to that begins on the next line
 
     def read(self, lines: Iterable[str]) -> Module:
@@ -102,6 +109,8 @@ class _Reader:
                 continue
             elif text[0] == "#":
                 self.alias(text)
+            elif text.startswith("at "):
+                self.locations.aliases[self.alias_name] = f"{self.locations.aliases.get(self.alias_name, '')} {text}"
             else:
                 try:
                     self.line(number, line.rstrip(), text)
@@ -122,9 +131,11 @@ class _Reader:
         return self.module
 
     def alias(self, text: str) -> None:
-        name, _, value = text.partition(" = loc(")
-        if value:
-            self.locations.aliases[name] = value[:-1]
+        """`#loc7 = loc(...)`, or the same for people, whose callers stand on lines of their own: `at #loc3`."""
+        name, _, value = text.partition(" = ")
+        if name.startswith("#loc"):
+            self.locations.aliases[name] = value[4:-1] if value.startswith("loc(") else value
+            self.alias_name = name
 
     @property
     def computation(self) -> Computation | None:
@@ -346,11 +357,13 @@ class _Reader:
 
 
 def _located(line: str) -> tuple[str, str]:
-    """A line without its trailing `loc(...)`, and what stands in that."""
-    if not line.endswith(")"):
+    """A line without the location behind it, and that: the inside of `loc(...)`, or MLIR's form for people."""
+    if line.endswith(")") and (at := line.rfind(" loc(")) >= 0:
+        return line[:at], line[at + 5 : -1]
+    if line.endswith((">", "{", ":")):
         return line, ""
-    at = line.rfind(" loc(")
-    return (line, "") if at < 0 else (line[:at], line[at + 5 : -1])
+    found = _BARE_LOCATION.search(line, max(len(line) - _LONGEST_LOCATION, 0))
+    return (line, "") if found is None else (line[: found.start()], found[1])
 
 
 def _signature_at(body: str) -> int:
