@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from truecast.diagnose.hlo import Metadata, Module, read_text
 from truecast.diagnose.hlo.loops import narrow_sums
 
-
 CONVERT = "%9 = stablehlo.convert %arg0 : (tensor<4x8xbf16>) -> tensor<4x8xf32>"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -90,10 +91,32 @@ def test_mul_loses_its_three_converts_on_each_line(layer: tuple[torch.nn.Module,
     changes = before.diff(after).changes
     assert {(change.op, change.kind) for change in changes} == {("aten.mul.Tensor", "convert")}
     # weight * normed, in both norms; x * cosine and x.flip * sine, in query and key; silu(gate) * up.
-    assert [(c.before, c.after) for c in changes] == [(6, 0), (3, 0), (12, 0)]
+    assert [(c.before, c.after, c.nodes) for c in changes] == [(6, 0, 2), (3, 0, 1), (12, 0, 4)]
+    assert "aten.mul.Tensor: converts 12 -> 0 (3 -> 0 in each of 4 nodes)" in before.diff(after).render()
     assert {event.rules for change in changes for event in change.events} == {("aten.mul.Tensor", "")}
     assert [c.line for c in changes] == sorted(c.line for c in changes)
     assert before.counts()["accumulations.16bit"] == after.counts()["accumulations.16bit"] > 0
+
+
+def test_mul_loses_its_three_converts_in_transformers_llama() -> None:
+    from tests.models.zoo import ZOO
+
+    torch.manual_seed(0)
+    model, _ = ZOO["llama"]()
+    model = model.bfloat16()
+    graph = tc.capture(lambda ids: model(input_ids=ids).logits, torch.zeros(1, 6, dtype=torch.long))
+    before, after = (tc.audit(tc.lower(graph, numerics=f"torch_xla-{v}")) for v in ("2.9", "2.10"))
+    changes = before.diff(after).changes
+    assert {(c.op, c.kind, c.before // c.nodes, c.after) for c in changes} == {("aten.mul.Tensor", "convert", 3, 0)}
+    texts = [linecache.getline(c.file, c.line).strip() for c in changes]
+    assert texts == [  # norm weight, rotary embedding of query and key, gate
+        "return self.weight * hidden_states.to(input_dtype)",
+        "q_embed = (q * cos) + (rotate_half(q) * sin)",
+        "k_embed = (k * cos) + (rotate_half(k) * sin)",
+        "down_proj = self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))",
+    ]
+    assert [c.nodes for c in changes] == [5, 4, 4, 2]
+    assert before.counts()["converts.nobody"] == after.counts()["converts.nobody"] == 0
 
 
 def audited(function: Callable[..., object], *arguments: object, numerics: str = "cpu", **kwargs: bool) -> AuditReport:

@@ -21,7 +21,8 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One operation on one line that does something else than before: so many of one kind of event, so many bytes."""
+    """One operation on one line that does something else than before: so many of one kind of event, so many bytes.
+    nodes: how many nodes of the Graph it stands for; 0 for foreign text."""
 
     kind: Kind
     op: str
@@ -32,6 +33,7 @@ class Change:
     bytes_before: int
     bytes_after: int
     events: tuple[Event, ...]
+    nodes: int = 0
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ def diff(before: Audit, after: Audit) -> AuditDiff:
                 sum(row.nbytes for row in old),
                 sum(row.nbytes for row in new),
                 events,
+                len({node for row in (*old, *new) for node in row.nodes}),
             )
         )
     return AuditDiff(before, after, tuple(changes))

@@ -211,18 +211,22 @@ class _Places:
     def at(self, row: Row, instruction: Instruction) -> Row:
         own = self.metadata(instruction.reference)
         origin = self.origins.of(instruction, own, self.inherited(instruction.computation))
-        is_asked = row.kind in ("convert", "rounding")
-        said = origin if row.kind != "float64" else replace(origin, rule="", why="")
-        return replace(
-            row,
-            op=origin.op or instruction.operation,
-            file=origin.file,
-            line=origin.line,
-            column=origin.column,
-            function=origin.function,
-            asked=origin.asked if is_asked else "",
-            rule=said.rule,
-            why=said.why or row.why,
+        is_decided = row.kind != "float64"  # a rule decides what is converted and summed, not that a value is float64
+        return Row(
+            row.kind,
+            row.operation,
+            row.source,
+            row.result,
+            origin.op or instruction.operation,
+            origin.file,
+            origin.line,
+            origin.column,
+            origin.function,
+            row.accumulate,
+            asked=origin.asked if row.kind in ("convert", "rounding") else "",
+            rule=origin.rule if is_decided else "",
+            why=(origin.why if is_decided else "") or row.why,
+            nbytes=row.nbytes,
             nodes=(origin.node,) if origin.node else (),
             text_lines=(instruction.text_line,),
         )

@@ -136,6 +136,7 @@ def _change(change: Change) -> dict[str, Any]:
         "after": change.after,
         "bytes_before": change.bytes_before,
         "bytes_after": change.bytes_after,
+        "nodes": change.nodes,
         "events": [
             {"event": e.text, "before": e.before, "after": e.after, "rules": list(e.rules)} for e in change.events
         ],

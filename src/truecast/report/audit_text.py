@@ -139,6 +139,9 @@ def _cells(row: Row) -> list[str]:
 def _change(change: Change) -> Iterator[str]:
     bytes_changed = f", {size(change.bytes_before)} -> {size(change.bytes_after)}"
     counted = f"{change.before} -> {change.after}"
+    nodes = change.nodes
+    if nodes > 1 and not (change.before % nodes or change.after % nodes):
+        counted += f" ({change.before // nodes} -> {change.after // nodes} in each of {nodes} nodes)"
     yield f"  {change.op}: {_TITLES[change.kind]}s {counted}{bytes_changed}"
     rows = []
     for event in change.events:
