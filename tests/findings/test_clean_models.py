@@ -17,6 +17,7 @@ WARNINGS: dict[str, dict[str, list[str]]] = {
         **{name: ["TC501"] for name in ZOO},
         "llama": ["TC302", "TC501"],
         "mixtral": ["TC302", "TC501"],
+        "mamba": ["TC501", "TC601"],
     },
     "autocast": {
         "mixtral": ["TC201"],

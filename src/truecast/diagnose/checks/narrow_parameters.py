@@ -10,6 +10,7 @@ from truecast.dtypes import DType
 from truecast.observations import ParameterUpdate
 from truecast.sites import Site
 
+_SHOWN = 3  # parameters that are named
 _SHARE = 0.5  # of the elements that had a gradient: below it, a step that stands still is an accident
 
 
@@ -43,8 +44,12 @@ def _narrow(site: Site, dtype: DType, updates: list[ParameterUpdate]) -> Finding
 
 
 def _unmoved(site: Site, dtype: DType, updates: list[ParameterUpdate], pushed: int, unmoved: int) -> Finding:
-    worst = max((u for u in updates if u.pushed), key=lambda u: (u.unmoved or 0) / (u.pushed or 1))
-    share = (worst.unmoved or 0) / (worst.pushed or 1)
+    shares: dict[str, tuple[int, int]] = {}
+    for update in updates:
+        kept, of = shares.get(update.path, (0, 0))
+        shares[update.path] = (kept + (update.unmoved or 0), of + (update.pushed or 0))
+    worst = sorted(((kept / of, path) for path, (kept, of) in shares.items() if of), key=lambda s: -s[0])[:_SHOWN]
+    named = ", ".join(f"`{path or 'a parameter'}` {share:.0%}" for share, path in worst)
     return Finding(
         "TC502",
         "warning",
@@ -54,7 +59,7 @@ def _unmoved(site: Site, dtype: DType, updates: list[ParameterUpdate], pushed: i
                 "symptom",
                 site,
                 f"{unmoved} of {pushed} elements with a gradient kept their value ({unmoved / pushed:.0%})",
-                f"most in `{worst.path or 'a parameter'}`: {share:.0%}",
+                f"most in {named}",
             ),
         ),
         f"an update below half a unit in the last place, 1 part in {2 ** (dtype.mantissa_bits + 2)} of a {dtype} "

@@ -7,14 +7,17 @@ from collections.abc import Iterator
 from truecast.diagnose.finding import Finding, Place
 from truecast.diagnose.flow import CASTS, Flow
 from truecast.diagnose.source import is_statement
+from truecast.dtypes import DType
 from truecast.graph import Node, Value
+from truecast.ops import lookup
 
 CODE = "TC601"
 
 
 def check(flow: Flow) -> Iterator[Finding]:
     """The program's own casts of parameters that nothing reads, while the parameter itself is used afterwards; of any
-    tensor where the cast is a whole statement."""
+    tensor where the cast is a whole statement; and widening casts that are undone at once."""
+    yield from _undone(flow)
     position = {id(node): i for i, node in enumerate(flow.graph.nodes)}
     results = {o.value.name for o in flow.graph.outputs if o.value is not None}
     for node in flow.graph.nodes:
@@ -47,6 +50,48 @@ def check(flow: Flow) -> Iterator[Finding]:
             "`.to` returns a new tensor; a name that is bound to it anew does not change the module",
             "convert in place: parameter.data = parameter.data.to(...), or module.to(...)",
         )
+
+
+def _undone(flow: Flow) -> Iterator[Finding]:
+    """The program's own widening casts that nothing but a cast back reads."""
+    for node in flow.graph.nodes:
+        result = node.outputs[0] if node.outputs else None
+        if node.op != "aten._to_copy.default" or result is None or node.site.phase != "forward":
+            continue
+        source = next(node.inputs)
+        widens = source.dtype.is_floating and result.dtype.is_floating and source.dtype.bits < result.dtype.bits
+        if not widens or flow.call(node).function not in CASTS:
+            continue
+        readers = list(_readers(flow, result))
+        if readers and all(_casts_to(flow, reader, source.dtype) for reader in readers):
+            yield Finding(
+                CODE,
+                "warning",
+                f"a conversion to {result.dtype} has no effect: it is converted back to {source.dtype} at once",
+                (
+                    Place("symptom", node.site, f"{source} -> {result.dtype}"),
+                    Place("related", readers[0].site, f"{result.dtype} -> {readers[0].outputs[0]}"),
+                ),
+                f"nothing is computed in between: every number of {source.dtype} is one of {result.dtype} too",
+                "drop it; or compute what needs the digits before the conversion back",
+            )
+
+
+def _readers(flow: Flow, value: Value) -> Iterator[Node]:
+    """The nodes that read a value, movement seen through."""
+    for node in flow.consumers.get(value.name, ()):
+        row, result = lookup(node.op), node.outputs[0] if node.outputs else None
+        moved = row is not None and row.kind == "movement" and result is not None and result.dtype is value.dtype
+        if moved and result is not None and len(node.outputs) == 1 and len(list(node.inputs)) == 1:
+            yield from _readers(flow, result)
+        else:
+            yield node
+
+
+def _casts_to(flow: Flow, node: Node, dtype: DType) -> bool:
+    row, result = lookup(node.op), node.outputs[0] if node.outputs else None
+    is_cast = row is not None and row.kind == "cast" and result is not None and result.dtype is dtype
+    return is_cast and node.site.phase == "forward" and flow.conversion(node) == "cast"
 
 
 def _is_dropped(flow: Flow, node: Node) -> bool:

@@ -54,6 +54,7 @@ def _finding(flow: Flow, step: Step, span: Span, heavy: Node) -> Finding:
         (
             Place("symptom", step.site, origin.text, origin.note),
             Place("related", heavy.site, f"the first of the wide products: {heavy.outputs[0]}"),
+            *(Place("related", end.site, f"it ends here: {end.outputs[0]}") for end in span.ends[:1]),
         ),
         "PyTorch promotes two dimensioned tensors to the wider dtype (law N1); "
         f"{count} operation{'s' * (count != 1)} and {size_text(span.nbytes)} of results are {dtype} because of it",
