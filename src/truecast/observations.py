@@ -112,13 +112,11 @@ class ScalerEvent:
 
 @dataclass(frozen=True, slots=True)
 class CustomFunction:
-    """A torch.autograd.Function that was applied: where first, and whether its forward is decorated with custom_fwd and
-    its backward with custom_bwd."""
+    """A torch.autograd.Function that was applied: where first, and whether its forward is decorated with custom_fwd."""
 
     name: str
     site: Site
-    forward_policy: bool
-    backward_policy: bool
+    has_policy: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ import pytest
 import torch
 
 import truecast as tc
+from truecast import dtypes
 from truecast.capture.observer import observe, observed
+from truecast.diagnose.checks import list_gap
 from truecast.diagnose.flow import Flow
 from truecast.observations import Observations
 
@@ -102,7 +105,7 @@ apply_bound_before = Double.apply
 
 def test_values_of_custom_functions_are_known_forward_and_backward() -> None:
     found = seen(lambda: Double.apply(torch.ones(2, requires_grad=True)).sum().backward())
-    assert set(found.functions) == {"Double"} and not found.functions["Double"].forward_policy
+    assert set(found.functions) == {"Double"} and not found.functions["Double"].has_policy
     assert [name.split("_")[0] for name in found.custom] == ["mul", "mul"]
 
 
@@ -111,11 +114,10 @@ def test_a_function_bound_before_is_known_by_its_backward() -> None:
     assert set(found.functions) == {"Double"}
 
 
-@pytest.mark.parametrize("policy", [torch.amp.custom_fwd, torch.amp.custom_bwd])
-def test_policies_are_seen_under_other_decorators(policy: Any) -> None:
+def test_a_policy_is_seen_under_other_decorators() -> None:
     from truecast.capture.requests import _has_policy
 
-    decorated = torch.no_grad()(policy(device_type="cpu")(lambda ctx, x: x))
+    decorated = torch.no_grad()(torch.amp.custom_fwd(device_type="cpu")(lambda ctx, x: x))
     assert _has_policy(decorated)
     assert not _has_policy(torch.no_grad()(lambda ctx, x: x))
 
@@ -161,6 +163,22 @@ def test_autocasts_list_is_named() -> None:
             torch.ones(2, 2) @ torch.ones(2, 2)
         flow = Flow(tape.recorded("f"), tape.observations)
     assert flow.rule(flow.step(next(flow.graph.nodes[-1].inputs))) == "the autocast list of cpu"
+
+
+@pytest.mark.parametrize(
+    ("device", "codes"), [("xla", ["TC401"]), ("neuron", ["TC401"]), ("cuda", []), ("cpu", []), ("mps", [])]
+)
+def test_attention_in_float32_is_left_out_by_xla_alone(device: str, codes: list[str]) -> None:
+    """As on a device that isn't here: the calls are those of its region, and its lists convert nothing."""
+    query = torch.ones(1, 1, 2, 4)
+    with observed() as tape:
+        torch.nn.functional.scaled_dot_product_attention(query, query, query)
+        query.transpose(2, 3) @ query
+        graph, noted = tape.recorded("f"), tape.observations
+    calls = {n: replace(c, autocast=dtypes.bfloat16, autocast_device=device) for n, c in noted.calls.items()}
+    found = list(list_gap.check(Flow(graph, replace(noted, calls=calls))))
+    assert [f.code for f in found] == codes
+    assert all("runs in bfloat16" in f.why and "attention" in f.message for f in found)
 
 
 def test_a_call_on_fake_tensors_listens_too() -> None:

@@ -152,8 +152,7 @@ class Requests:
             return ""
         name = str(cls.__qualname__).rsplit("<locals>.", 1)[-1]
         if name not in self.functions:
-            policies = (_has_policy(cls.forward), _has_policy(cls.backward))
-            self.functions[name] = CustomFunction(name, _site(frame), *policies)
+            self.functions[name] = CustomFunction(name, _site(frame), _has_policy(cls.forward))
         return name
 
     def _from_numpy(self, result: torch.Tensor, array: Any) -> None:
@@ -202,10 +201,10 @@ def _site(frame: FrameType) -> Site:
 
 
 def _has_policy(method: Any) -> bool:
-    """Whether custom_fwd or custom_bwd is among a method's decorators."""
+    """Whether custom_fwd is among a method's decorators."""
     while method is not None:
         code: CodeType | None = getattr(method, "__code__", None)
-        if code is not None and code.co_name in ("decorate_fwd", "decorate_bwd"):
+        if code is not None and code.co_name == "decorate_fwd":
             return True
         method = getattr(method, "__wrapped__", None)
     return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -76,6 +77,20 @@ class Finding:
         """What two findings share that are one: code, message and the origin's position, the symptom's without one."""
         origins = [p for p in self.places if p.role == "origin"] or self.places[:1]
         return (self.code, self.message, *map(_position, origins))
+
+
+def by_message(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """One finding per message, where the cause is a list or a rule and not a line: the other lines are related."""
+    found: dict[str, Finding] = {}
+    for finding in findings:
+        first = found.setdefault(finding.message, finding)
+        if first is finding:
+            continue
+        place = replace(finding.places[0], role="related")
+        shown = {_position(p)[:2] for p in first.places}
+        places = first.places if _position(place)[:2] in shown else (*first.places, place)
+        found[finding.message] = replace(first, places=places, count=first.count + finding.count)
+    yield from found.values()
 
 
 def _position(place: Place) -> tuple[str, int, int]:

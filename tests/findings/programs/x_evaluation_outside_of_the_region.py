@@ -3,7 +3,17 @@
 
 import torch
 
-model = torch.nn.Sequential(torch.nn.Linear(4, 4))
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+model = Model()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 with torch.autocast("cpu", torch.bfloat16):
     loss = model(torch.ones(2, 4)).float().sum()

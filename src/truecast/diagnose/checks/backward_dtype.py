@@ -21,8 +21,8 @@ def check(flow: Flow) -> Iterator[Finding]:
     """Custom Functions whose backward leaves the region that their forward ran in, and lines whose backward products
     have none of the dtypes of their forward ones."""
     for name, function in flow.observations.functions.items():
-        step = custom_function.converted(flow, name) if function.forward_policy else None
-        if step is None or function.backward_policy:
+        step = custom_function.converted(flow, name) if function.has_policy else None
+        if step is None:
             continue
         back = custom_function.wide_backward(flow, name, step.value.dtype)
         if back is not None and back.outputs[0] is not None and step.node is not None:

@@ -47,9 +47,10 @@ def _state(changes: list[DtypeChange]) -> Finding:
 
 
 def _layers(flow: Flow) -> Iterator[Finding]:
-    """Products of one module at one line whose dtype is another after an optimizer's step than before it. Without
-    gradients the program evaluates, which may well run otherwise."""
-    first: dict[tuple[Site, str], tuple[int, DType]] = {}
+    """Products of one module at one line in a dtype that they had in none of the steps before. Without gradients the
+    program evaluates, which may well run otherwise."""
+    earlier: dict[tuple[Site, str], list[DType]] = {}
+    current: dict[tuple[Site, str], tuple[int, list[DType]]] = {}
     told: set[Site] = set()
     step, in_optimizer = 0, False
     for node in flow.graph.nodes:
@@ -61,10 +62,15 @@ def _layers(flow: Flow) -> Iterator[Finding]:
             continue
         if node.site.phase != "forward" or not flow.call(node).gradients:
             continue
-        then, dtype = first.setdefault((node.site, node.op), (step, result.dtype))
-        if then != step and dtype is not result.dtype and node.site not in told:
+        key = (node.site, node.op)
+        then, dtypes = current.get(key, (step, []))
+        if then != step:
+            earlier[key], dtypes = [*earlier.get(key, ()), *dtypes], []
+        current[key] = step, [*dtypes, result.dtype]
+        before = earlier.get(key, [])
+        if before and result.dtype not in before and node.site not in told:
             told.add(node.site)
-            yield _layer(node, dtype, result.dtype)
+            yield _layer(node, before[0], result.dtype)
 
 
 def _layer(node: Node, before: DType, after: DType) -> Finding:

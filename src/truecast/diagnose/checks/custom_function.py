@@ -18,7 +18,7 @@ _PRODUCTS = frozenset(("contraction", "convolution", "attention"))
 def check(flow: Flow) -> Iterator[Finding]:
     """Functions without custom_fwd in whose forward autocast converted something."""
     for name, function in flow.observations.functions.items():
-        step = None if function.forward_policy else converted(flow, name)
+        step = None if function.has_policy else converted(flow, name)
         if step is not None:
             yield _finding(flow, function, step)
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import replace
 
 from truecast.diagnose.explained import operation
-from truecast.diagnose.finding import Finding, Place
+from truecast.diagnose.finding import Finding, Place, by_message
 from truecast.diagnose.flow import Flow
 from truecast.dtypes import DType
 from truecast.graph import Node
@@ -28,17 +27,7 @@ _FLOAT32 = ("float32", "float32_dtype")
 
 def check(flow: Flow) -> Iterator[Finding]:
     """One finding for each operation, wherever it is called, naming the lists that differ."""
-    found: dict[str, Finding] = {}
-    for finding in _each(flow):
-        first = found.get(finding.message)
-        if first is None:
-            found[finding.message] = finding
-            continue
-        place = replace(finding.places[0], role="related")
-        known = {p.site.line for p in first.places if p.site.file == place.site.file}
-        places = first.places if place.site.line in known else (*first.places, place)
-        found[finding.message] = replace(first, places=places, count=first.count + 1)
-    yield from found.values()
+    yield from by_message(_each(flow))
 
 
 def _each(flow: Flow) -> Iterator[Finding]:

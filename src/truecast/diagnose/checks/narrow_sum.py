@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from truecast.diagnose.explained import operation
-from truecast.diagnose.finding import Finding, Place
+from truecast.diagnose.finding import Finding, Place, by_message
 from truecast.diagnose.flow import Flow
 from truecast.dtypes import DType
 from truecast.graph import Node, Value
@@ -20,7 +20,7 @@ _FEW = 8  # additions: as many as cost 3 of bfloat16's 8 bits
 
 def check(flow: Flow) -> Iterator[Finding]:
     """Nodes whose decision is to accumulate in 16 bits over more addends than the dtype counts; running totals."""
-    yield from _planned(flow)
+    yield from by_message(_planned(flow))
     yield from _totals(flow)
 
 
@@ -64,14 +64,16 @@ def _addends(node: Node) -> int:
 
 def _planned_finding(flow: Flow, node: Node, decision: Decision, dtype: DType, count: int) -> Finding:
     assert flow.plan is not None, "a decision has a plan"
-    name = flow.call(node).function.strip("_") or operation(node)
+    is_forward = node.site.phase == "forward"
+    name = (is_forward and flow.call(node).function.strip("_")) or operation(node)
+    phase = " in the backward pass" if node.site.phase == "backward" else ""
     rule = dict(decision.decided_by).get("accumulate")
     where = "the default" if rule is None else f"the rule for {rule.matches}"
     where += f" ({rule.where})" if rule is not None and rule.where else ""
     return Finding(
         "TC307",
         "warning",
-        f"{name} accumulates in {dtype} under `{flow.plan.numerics.name}`",
+        f"{name}{phase} accumulates in {dtype} under `{flow.plan.numerics.name}`",
         (Place("symptom", node.site, f"{count} addends: {operation(node)} of {next(node.inputs)}"),),
         f"{where} decides it; a sum of equal numbers in {dtype} stands still after {_counts_to(dtype)} of them",
         'give the policy a rule with accumulate = "float32" for it, or sum in float32: x.sum(dtype=torch.float32)',

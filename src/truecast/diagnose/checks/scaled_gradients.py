@@ -19,10 +19,8 @@ def check(flow: Flow) -> Iterator[Finding]:
     for event in events:
         if event.what == "scale":
             scaled = event
-        elif event.what in ("unscale", "step"):
-            scaled = None
-            if event.half:
-                yield _half(event)
+        elif event.half:
+            yield _half(event)
         elif scaled is not None and event.what == "change":
             yield _used(event, scaled, "are changed", "scaler.unscale_(optimizer) before it")
         elif scaled is not None and event.what == "optimizer" and not _has_step(events):
