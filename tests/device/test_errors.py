@@ -87,6 +87,70 @@ def test_operations_keep_the_policy_they_were_asked_for_under():
     assert (wide.item(), narrow.item()) == (2.0**-9, 0.0)
 
 
+ON_DEVICE = {
+    "embedding": lambda x, i: functional.embedding(i, x),
+    "index": lambda x, i: x[i],
+    "index of the second dimension": lambda x, i: x[:, i],
+    "index of both": lambda x, i: x[i % 3, i],
+    "index_put": lambda x, i: x.clone().index_put_((i,), x.sum()),
+    "assignment": lambda x, i: x.clone().__setitem__(i, 2.0),
+    "index_select": lambda x, i: x.index_select(0, i),
+    "gather": lambda x, i: x.gather(1, i.view(1, 2)),
+    "scatter": lambda x, i: x.clone().scatter_(0, i.view(1, 2), 1.0),
+    "scatter_add": lambda x, i: x.scatter_add(0, i.view(1, 2), x),
+    "scatter_reduce": lambda x, i: x.scatter_reduce(0, i.view(1, 2), x, "amax"),
+    "index_add": lambda x, i: x.index_add(0, i, x[:2]),
+    "index_copy": lambda x, i: x.index_copy(0, i, x[:2]),
+    "index_fill": lambda x, i: x.index_fill(0, i, 2.0),
+    "take": lambda x, i: x.take(i * 3),
+    "put": lambda x, i: x.clone().put_(i * 3, x[0, :2]),
+    "nll_loss": lambda x, i: functional.nll_loss(x[:2], i),
+    "nll_loss with one to ignore": lambda x, i: functional.nll_loss(x[:2], i, ignore_index=5),
+    "cross_entropy": lambda x, i: functional.cross_entropy(x[:2], i),
+    "multi_margin_loss": lambda x, i: functional.multi_margin_loss(x[:2], i),
+}
+
+
+@pytest.mark.parametrize("name", ON_DEVICE)
+@pytest.mark.parametrize("index", [[1, 5], [-1, 1], [-20, 0]])
+def test_an_index_on_the_device_out_of_bounds_raises_where_a_value_is_read(name, index):
+    def read(device):
+        result = ON_DEVICE[name](torch.arange(12.0, device=device).view(3, 4), torch.tensor(index, device=device))
+        tc.sync(wait=True)
+        return result
+
+    try:
+        read("cpu")
+    except (IndexError, RuntimeError) as error:
+        refused = type(error), str(error)
+    else:
+        read(DEVICE)
+        return
+    with pytest.raises(refused[0]) as ours:
+        read(DEVICE)
+    assert str(ours.value) == refused[1]
+    assert ours.value.__notes__[0].startswith("in aten.")
+    assert ours.value.__notes__[0].rpartition(" at ")[2].startswith("test_errors.py:")
+    tc.sync(wait=True)
+
+
+def test_values_can_be_read_after_an_index_was_out_of_bounds():
+    x = torch.arange(3.0, device=DEVICE)
+    doubled, wrong = x * 2, x[torch.tensor([3], device=DEVICE)]
+    with pytest.raises(IndexError):
+        wrong.cpu()
+    assert doubled.tolist() == [0.0, 2.0, 4.0]
+
+
+def test_a_loop_that_reads_nothing_hears_of_a_wrong_index_at_the_next_sync():
+    x, index = torch.arange(3.0, device=DEVICE), torch.tensor([3], device=DEVICE)
+    y = x[index]
+    tc.sync()
+    with pytest.raises(IndexError, match="index 3 is out of bounds"):
+        tc.sync()
+    del y
+
+
 def test_an_error_loses_nothing_that_is_pending():
     y = ones(3, device=DEVICE) * 2
     with pytest.raises(RuntimeError):
@@ -120,6 +184,15 @@ def test_a_program_that_cannot_be_compiled_gives_what_it_can(monkeypatch):
     del pending
 
 
+def test_no_room_for_a_value_is_pytorchs_own_error_and_loses_nothing_else():
+    doubled = ones(3, device=DEVICE) * 2
+    too_large = ones(1 << 60, device=DEVICE)
+    with pytest.raises(torch.OutOfMemoryError, match=r"pjrt out of memory: .* 4611686018427387904 bytes") as refused:
+        too_large[:3].cpu()
+    assert refused.value.__notes__[0].startswith("in aten.full.default at test_errors.py:")
+    assert doubled.tolist() == [2.0, 2.0, 2.0]
+
+
 def test_the_cpu_may_be_forbidden(monkeypatch):
     monkeypatch.setenv("TRUECAST_FALLBACK", "error")
     x = ones(3, 3, device=DEVICE)
@@ -146,7 +219,7 @@ def test_each_operation_at_once():
         z = y.t() * 2
         assert tc.metrics().runs > runs
         assert z.tolist() == [[4.0] * 3] * 2
-        with pytest.raises(IndexError, match=r"^index 7 is out of bounds for dimension 0 with size 3$"):
+        with pytest.raises(IndexError, match=r"^index 7 is out of bounds for dimension 0 with size 3"):
             x[torch.tensor([7], device=DEVICE)]
     finally:
         state.tape.eager = False

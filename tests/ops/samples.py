@@ -1,4 +1,4 @@
-"""PyTorch's OpInfo database as work items: one operator, one dtype, a list of sample calls.
+"""PyTorch's OpInfo database as work items: one operator, one dtype, a list of sample calls; its modules, optimizers.
 
 `torch.testing._internal` is private; this file is the only one that touches it.
 """
@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.common_modules import module_db
+from torch.testing._internal.common_optimizers import optim_db
 from torch.testing._internal.opinfo.core import BinaryUfuncInfo, ReductionOpInfo, UnaryUfuncInfo
 from torch.utils import _pytree as pytree
 
@@ -63,6 +65,27 @@ def elementwise_or_reduction() -> frozenset[str]:
     return frozenset(name for name, info in operators().items() if isinstance(info, classes))
 
 
+# Operators that move or pick elements without computing on them, by OpInfo's names.
+MOVEMENT_OR_INDEXING = frozenset(
+    "as_strided as_strided.partial_views as_strided_copy as_strided_scatter atleast_1d atleast_2d atleast_3d "
+    "block_diag broadcast_tensors broadcast_to cat chunk clone contiguous diag diag_embed diagonal diagonal_copy "
+    "diagonal_scatter dsplit dstack expand expand_as expand_copy flatten flip fliplr flipud gather hsplit hstack "
+    "index_copy index_fill index_put index_select item masked_fill masked_scatter masked_select "
+    "meshgrid.list_of_tensors meshgrid.variadic_tensors movedim narrow narrow_copy nonzero nonzero_static permute "
+    "permute_copy put ravel repeat repeat_interleave reshape reshape_as resolve_conj resolve_neg roll rot90 scatter "
+    "select select_scatter slice slice_scatter split split.list_args split_with_sizes split_with_sizes_copy squeeze "
+    "squeeze.multiple squeeze_copy stack swapaxes swapdims t t_copy take take_along_dim tensor_split tile transpose "
+    "transpose_copy tril triu unbind unbind_copy unflatten unfold unfold_copy unsqueeze unsqueeze_copy unsafe_chunk "
+    "unsafe_split view view_as view_copy vsplit vstack where".split()
+)
+
+
+def elementwise_movement_or_indexing() -> frozenset[str]:
+    """The operators that OpInfo classes as elementwise, and those that move or pick elements."""
+    elementwise = (n for n, info in operators().items() if isinstance(info, UnaryUfuncInfo | BinaryUfuncInfo))
+    return frozenset(elementwise) | MOVEMENT_OR_INDEXING
+
+
 def calls(info: Any, dtype: torch.dtype, *, gradient: bool, limit: int) -> Iterator[Call]:
     """Up to `limit` samples of an operator, evenly spaced over what OpInfo gives. The seed is fixed."""
     torch.manual_seed(0)
@@ -75,6 +98,11 @@ def calls(info: Any, dtype: torch.dtype, *, gradient: bool, limit: int) -> Itera
         function = _rebuilding(function)
     for sample in samples[::step]:
         yield Call(function, (sample.input, *sample.args), dict(sample.kwargs))
+
+
+def noncontiguous(t: torch.Tensor) -> torch.Tensor:
+    """The same values in every second place of a larger tensor, with ones between."""
+    return torch.stack([t, torch.ones_like(t)], -1)[..., 0]
 
 
 def _selecting(operator: Callable[..., Any]) -> Callable[..., Any]:
@@ -153,3 +181,25 @@ def with_gradients(call: Call) -> Call:
 
 def _weights(output: torch.Tensor) -> torch.Tensor:
     return torch.cos(torch.arange(output.numel(), dtype=torch.float32)).reshape(output.shape)
+
+
+def module_table() -> dict[str, Any]:
+    """ModuleInfo by name: "nn.Linear"."""
+    return {info.name: info for info in module_db}
+
+
+def module_inputs(info: Any, dtype: torch.dtype, training: bool) -> list[Any]:
+    """What a module is made of and called with; floating inputs want gradients."""
+    return list(info.module_inputs_func(info, "cpu", dtype, True, training))
+
+
+def optimizer_table() -> dict[str, Any]:
+    """OptimizerInfo by name: "optim.AdamW"."""
+    return {f"optim.{info.optim_cls.__name__}": info for info in optim_db}
+
+
+def optimizer_inputs(info: Any) -> Iterator[dict[str, Any]]:
+    """The keyword arguments of each form of an optimizer, with the implementations that it has."""
+    for entry in info.optim_inputs_func("cpu"):
+        for flags in ({}, *({name: True} for name in ("foreach", "fused") if name in info.supported_impls)):
+            yield {**entry.kwargs, **flags}

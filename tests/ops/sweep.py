@@ -1,7 +1,9 @@
 """`python -m tests.ops.sweep`: PyTorch's OpInfo database through `tc.lower(...).compile()`, judged against eager.
 
 Children do the work, so that no sample can kill the sweep: a child that dies is counted as a crash of the
-operator it was at, and the rest of its list goes to a new one. Writes docs/status.md.
+operator it was at, and the rest of its list goes to a new one. Writes docs/status.md. With --device: the same
+database on the pjrt device, non-contiguous, in-place and `out=` forms included, and PyTorch's modules and
+optimizers; writes docs/status-device.md.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from tests.ops.reasons import reason
 
 ROOT = Path(__file__).parents[2]
 COLUMNS = ("float32", "bfloat16", "float16", "int64", "bool", "complex64", "gradient")
+DEVICE_COLUMNS = ("float32", "bfloat16", "int64", "bool")
 OUTCOMES = ("pass", "wrong dtype", "wrong value", "unsupported", "error", "crash")
 
 
@@ -38,9 +41,18 @@ class Record:
 
 
 def run_children(
-    operators: list[str], columns: tuple[str, ...], limit: int, jobs: int, patience: float
+    operators: list[str],
+    columns: tuple[str, ...],
+    limit: int,
+    jobs: int,
+    patience: float,
+    worker: str = "sweep_child",
+    fallback: str = "cpu",
 ) -> list[Record]:
-    """Every record of a sweep over `operators`; `patience` is the time in seconds that one operator may take."""
+    """Every record of a sweep over `operators`; `patience` is the time in seconds that one operator may take.
+
+    worker: the module under tests.ops that does the work. fallback: what TRUECAST_FALLBACK says to it.
+    """
     work: queue.SimpleQueue[str] = queue.SimpleQueue()
     for name in operators:
         work.put(name)
@@ -60,7 +72,7 @@ def run_children(
             if child is None or served >= 60:  # a fresh process now and then, so that memory stays bounded
                 if child is not None:
                     child.kill()
-                child, served = _spawn(columns, limit), 0
+                child, served = _spawn(worker, columns, limit, fallback), 0
             served += 1
             found = _ask(child, name, patience)
             if child.poll() is not None:
@@ -85,9 +97,9 @@ def run_children(
     return records
 
 
-def _spawn(columns: tuple[str, ...], limit: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-W", "ignore", "-m", "tests.ops.sweep_child", ",".join(columns), str(limit)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TRUECAST_CACHE": "off"}
+def _spawn(worker: str, columns: tuple[str, ...], limit: int, fallback: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-W", "ignore", "-m", f"tests.ops.{worker}", ",".join(columns), str(limit)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TRUECAST_CACHE": "off", "TRUECAST_FALLBACK": fallback}
     return subprocess.Popen(
         command,
         cwd=ROOT,
@@ -135,15 +147,8 @@ def summary(records: list[Record]) -> dict[str, collections.Counter[str]]:
     return {column: counts for column, counts in table.items() if counts}
 
 
-def markdown(records: list[Record], limit: int) -> str:
-    """docs/status.md: the summary, everything wrong one by one, and operator x column."""
+def summary_table(records: list[Record]) -> list[str]:
     lines = [
-        "# What runs",
-        "",
-        "PyTorch's OpInfo database through `tc.lower(...).compile()` under the numerics `eager`, judged against",
-        f"PyTorch eager on the CPU; at most {limit} samples an operator and dtype. Made by",
-        "`python -m tests.ops.sweep`.",
-        "",
         "| column | samples | " + " | ".join(OUTCOMES) + " | passing |",
         "|---|---" * 1 + "|---" * (len(OUTCOMES) + 1) + "|",
     ]
@@ -151,10 +156,16 @@ def markdown(records: list[Record], limit: int) -> str:
         total = counts.total()
         cells = " | ".join(str(counts[outcome]) for outcome in OUTCOMES)
         lines.append(f"| {column} | {total} | {cells} | {100 * counts['pass'] / total:.1f}% |")
+    return lines
+
+
+def failures(records: list[Record], heading: str) -> list[str]:
+    """Everything wrong one by one, then what is unsupported by reason."""
+    lines = []
     for outcome in ("crash", "wrong dtype", "wrong value", "error"):
         chosen = [r for r in records if r.outcome == outcome]
         if chosen:
-            lines += ["", f"## {outcome.capitalize()}", ""]
+            lines += ["", f"{heading} {outcome.capitalize()}", ""]
             for r in sorted(chosen, key=lambda r: (r.operator, r.column)):
                 why = f". {reason(r.operator, r.column)}" if outcome == "wrong value" else ""
                 lines.append(f"- `{r.operator}` {r.column} ({r.count}): {r.detail}{why}")
@@ -163,58 +174,129 @@ def markdown(records: list[Record], limit: int) -> str:
         if record.outcome == "unsupported":
             reasons[record.detail].append(f"`{record.operator}` {record.column}")
     if reasons:
-        lines += ["", "## Unsupported, by reason", ""]
+        lines += ["", f"{heading} Unsupported, by reason", ""]
         for cause, where in sorted(reasons.items(), key=lambda item: -len(item[1])):
             shown = ", ".join(sorted(where)[:6]) + (f" and {len(where) - 6} more" if len(where) > 6 else "")
             lines.append(f"- {cause}: {shown}")
-    lines += [
+    return lines
+
+
+def markdown(records: list[Record], limit: int) -> str:
+    """docs/status.md: the summary, everything wrong one by one, and operator x column."""
+    lines = [
+        "# What runs",
+        "",
+        "PyTorch's OpInfo database through `tc.lower(...).compile()` under the numerics `eager`, judged against",
+        f"PyTorch eager on the CPU; at most {limit} samples an operator and dtype. Made by",
+        "`python -m tests.ops.sweep`. The same on the pjrt device: [status-device.md](status-device.md).",
+        "",
+        *summary_table(records),
+        *failures(records, "##"),
         "",
         "## Operator by column",
         "",
-        "| operator | " + " | ".join(COLUMNS) + " |",
-        "|---" * (len(COLUMNS) + 1) + "|",
+        *cells(records, COLUMNS),
     ]
+    return "\n".join(lines) + "\n"
+
+
+def cells(records: list[Record], columns: tuple[str, ...]) -> list[str]:
+    """A table of what passes, operator by column."""
+    lines = ["| operator | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
     by_cell: dict[tuple[str, str], collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for record in records:
         by_cell[record.operator, record.column][record.outcome] += record.count
     for operator in sorted({r.operator for r in records}):
-        cells = []
-        for column in COLUMNS:
+        row = []
+        for column in columns:
             counts = by_cell.get((operator, column)) or by_cell.get((operator, "all"))
-            cells.append("" if not counts else f"{counts['pass']}/{counts.total()}")
-        lines.append(f"| {operator} | " + " | ".join(cells) + " |")
+            row.append("" if not counts else f"{counts['pass']}/{counts.total()}")
+        lines.append(f"| {operator} | " + " | ".join(row) + " |")
+    return lines
+
+
+# The parts of the device's report, by key: the worker, the setting of TRUECAST_FALLBACK, and the heading.
+DEVICE_PARTS = {
+    "cpu": ("device_child", "cpu", "With the CPU for what has no lowering"),
+    "error": ("device_child", "error", "TRUECAST_FALLBACK=error"),
+    "training": ("training_child", "error", "Modules and optimizers, TRUECAST_FALLBACK=error"),
+}
+
+
+def device_markdown(found: dict[str, list[Record]], limit: int) -> str:
+    """docs/status-device.md: for each part the summary and everything that does not pass."""
+    lines = [
+        "# What runs on the pjrt device",
+        "",
+        "PyTorch's OpInfo database on tensors of the device under the numerics `eager`, judged against eager on the",
+        f"CPU: at most {limit or 'all'} samples an operator and dtype, each as it is, with non-contiguous tensors, in",
+        "place, and with `out=`, where the operator has the form and eager takes the sample so. Then PyTorch's",
+        "databases of modules (output and gradients, training and evaluation) and of optimizers (three steps), all of",
+        "their samples. Made by `python -m tests.ops.sweep --device`.",
+    ]
+    for part, records in found.items():
+        lines += ["", f"## {DEVICE_PARTS[part][2]}", "", *summary_table(records), *failures(records, "###")]
+    lines += ["", "## Operator by column, without the CPU", "", *cells(found["error"], DEVICE_COLUMNS)]
     return "\n".join(lines) + "\n"
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", action="store_true", help="on the pjrt device, with and without the CPU fallback")
     parser.add_argument("--only", default="", help="operators whose name contains one of these, comma separated")
-    parser.add_argument("--columns", default=",".join(COLUMNS))
+    parser.add_argument("--columns", default="", help="comma separated; all without it")
     parser.add_argument("--limit", type=int, default=12, help="samples an operator and dtype; 0 for all")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--patience", type=float, default=240.0, help="seconds that one operator may take")
-    parser.add_argument("--output", type=Path, help="the report; docs/status.md for a whole sweep, none otherwise")
+    parser.add_argument("--output", type=Path, help="the report; that under docs/ for a whole sweep, none otherwise")
     parser.add_argument("--json", type=Path, help="every record, one JSON object a line")
+    parser.add_argument("--part", choices=tuple(DEVICE_PARTS), help="with --device: only this one")
     options = parser.parse_args(arguments)
 
-    from tests.ops.samples import elementwise_or_reduction, operators
+    from tests.ops.samples import (
+        elementwise_movement_or_indexing,
+        elementwise_or_reduction,
+        module_table,
+        operators,
+        optimizer_table,
+    )
 
-    chosen = [n for n in operators() if not options.only or any(part in n for part in options.only.split(","))]
-    columns = tuple(options.columns.split(","))
-    records = run_children(chosen, columns, options.limit, options.jobs, options.patience)
+    every = DEVICE_COLUMNS if options.device else COLUMNS
+    columns = tuple(options.columns.split(",")) if options.columns else every
+    chosen = [n for n in operators() if _is_chosen(n, options.only)]
+    whole = not options.only and columns == every
+    found: dict[str, list[Record]] = {}
+    if options.device:
+        training = [n for n in (*module_table(), *optimizer_table()) if _is_chosen(n, options.only)]
+        for part in (options.part,) if options.part else DEVICE_PARTS:
+            worker, fallback, _ = DEVICE_PARTS[part]
+            names, limit = (training, 0) if part == "training" else (chosen, options.limit)
+            its_columns = tuple(c for c in columns if part != "training" or c in ("float32", "bfloat16"))
+            found[part] = run_children(
+                names, its_columns, limit, options.jobs, options.patience, worker=worker, fallback=fallback
+            )
+        exact = elementwise_movement_or_indexing()
+        page, is_complete = "status-device.md", len(found) == len(DEVICE_PARTS)
+    else:
+        found["database"] = run_children(chosen, columns, options.limit, options.jobs, options.patience)
+        exact = elementwise_or_reduction()
+        page, is_complete = "status.md", True
+
+    records = [record for some in found.values() for record in some]
     if options.json:
         options.json.write_text("".join(json.dumps(asdict(r)) + "\n" for r in records))
-    output = options.output or (ROOT / "docs" / "status.md" if not options.only and columns == COLUMNS else None)
+    output = options.output or (ROOT / "docs" / page if whole and is_complete else None)
     if output:
-        output.write_text(markdown(records, options.limit))
-    for column, counts in summary(records).items():
-        total = counts.total()
-        print(
-            f"{column:10} {total:6} samples  "
-            + "  ".join(f"{o} {counts[o]}" for o in OUTCOMES)
-            + f"  = {100 * counts['pass'] / total:.1f}%"
-        )
-    exact = elementwise_or_reduction()
+        text = device_markdown(found, options.limit) if options.device else markdown(records, options.limit)
+        output.write_text(text)
+    for part, some in found.items():
+        for column, counts in summary(some).items():
+            total = counts.total()
+            print(
+                f"{part:9}{column:10} {total:6} samples  "
+                + "  ".join(f"{o} {counts[o]}" for o in OUTCOMES)
+                + f"  = {100 * counts['pass'] / total:.1f}%"
+            )
     bad = [r for r in records if r.outcome in ("crash", "wrong dtype")]
     bad += [r for r in records if r.outcome == "wrong value" and r.operator in exact]
     for record in bad:
@@ -224,6 +306,11 @@ def main(arguments: list[str] | None = None) -> int:
             if record.outcome != "pass":
                 print(f"{record.outcome:12} {record.operator} {record.column} x{record.count}: {record.detail}")
     return 1 if bad else 0
+
+
+def _is_chosen(name: str, only: str) -> bool:
+    """Whether the name contains one of the comma-separated parts; with none, every name is chosen."""
+    return not only or any(part in name for part in only.split(","))
 
 
 if __name__ == "__main__":

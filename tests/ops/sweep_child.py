@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 import truecast as tc
+from tests.ops.child import serve
 from tests.ops.judge import judge
 from tests.ops.samples import Call, calls, full_name, is_random, operators, supports, with_gradients
 from truecast.errors import CaptureError, UnsupportedError
@@ -101,22 +99,5 @@ def _exact(call: Call) -> tuple[torch.Tensor, ...] | None:
         return None
 
 
-def main() -> None:
-    columns, limit = sys.argv[1].split(","), int(sys.argv[2])
-    table = operators()
-    for line in sys.stdin:
-        name = line.strip()
-        if name == os.environ.get("TRUECAST_SWEEP_DIES_AT"):  # how the sweep's own test sees a crash
-            os.kill(os.getpid(), signal.SIGSEGV)
-        for column in columns:
-            tally: dict[tuple[str, str], int] = {}
-            for outcome, detail in outcomes(table[name], column, limit):
-                tally[outcome, detail] = tally.get((outcome, detail), 0) + 1
-            for (outcome, detail), count in tally.items():
-                record = {"operator": name, "column": column, "outcome": outcome, "count": count, "detail": detail}
-                print(json.dumps(record), flush=True)
-        print(json.dumps({"done": True}), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    serve(operators(), outcomes, sys.argv[1].split(","), int(sys.argv[2]))

@@ -11,6 +11,7 @@ import torch
 
 from truecast.capture import aliasing, torch_seam
 from truecast.capture.aliasing import Alias
+from truecast.capture.device.bounds import bounds_of
 from truecast.capture.device.contracts import broken_contract
 from truecast.capture.device.inference import OnlyOnCpu, SizedByContents, infer
 from truecast.capture.device.lowered_graph import of_one
@@ -79,6 +80,8 @@ class Recorder:
         words = _draw(call.generator) if spec.draws else None
         record = Record(spec, tuple(operands), tuple(call.numbers), state.tracker.here(), words)
         outputs = record.outputs
+        if spec.bounds:
+            _guard(record)
         state.tape.append(record)
         return spec, outputs
 
@@ -107,6 +110,7 @@ class Recorder:
         if not state.tape.executor.supports(graph, state.tape.policy):
             return True
         spec.draws = draws_random_bits(graph.nodes[0])
+        spec.bounds = bounds_of(spec)
         return spec
 
 
@@ -248,6 +252,20 @@ def emit_spec(spec: Spec, operands: tuple[Lazy, ...]) -> Lazy:
     state.tape.append(record)
     assert result is not None
     return result
+
+
+def _guard(record: Record) -> None:
+    """Records what the index operands of `record` may hold. Where each operation runs at once, they are judged here."""
+
+    def emitted(spec: Spec, operands: tuple[Lazy, ...]) -> tuple[Lazy | None, ...]:
+        beside = Record(spec, operands, (), record.position)
+        outputs = beside.outputs
+        state.tape.append(beside)
+        return outputs
+
+    state.guards.add(record, state.tape.counters.operations, emitted, state.tape.root)
+    if state.tape.eager:
+        state.host.judge(waits=True)
 
 
 def cast(value: Lazy, dtype: torch.dtype) -> Lazy:

@@ -54,6 +54,7 @@ class Host:
         with self.tape.lock, torch_seam.without_modes():
             buffer = self.tape.keep(lazy_of(tensor))
             found = self.tape.executor.download(buffer, meta.dtype)
+            self.judge(waits=True)
             if meta.layout is not None and not meta.shares_elements:
                 like = torch.empty_strided(meta.shape, meta.strides, dtype=meta.dtype, device="meta")
                 strides = torch.empty_like(like).stride()
@@ -63,6 +64,15 @@ class Host:
         self.tape.counters.downloads += 1
         self.tape.counters.bytes_down += found.nbytes
         return found
+
+    def judge(self, *, waits: bool) -> None:
+        """Raises the error of an index out of bounds; without `waits`, only of runs before the last `judge`."""
+
+        def read(lazy: Lazy) -> int:
+            return int(self.tape.executor.download(lazy.buffer, lazy.dtype).item())
+
+        with self.tape.lock, torch_seam.without_modes():
+            state.guards.judge(read, waits=waits)
 
     def on_cpu(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], counted: bool) -> Any:
         """Runs one operation on the CPU: operands down, results up, written arguments written back.

@@ -1,8 +1,8 @@
 """Advanced indexing on the device: indices and masks from the CPU or the device, and PyTorch's own errors.
 
 A mask decides how many elements a result has: its contents are waited for (as on every device), and it becomes
-index tensors. Contents of CPU indices are known, so an index out of bounds raises at once; for indices on the
-device that is so where each operation runs at once (TRUECAST_EAGER=1).
+index tensors. Contents of CPU indices are known, so an index out of bounds raises at once; indices on the device are
+bounds.py's affair.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _indices(indexed: Any, indices: Any, masks: bool) -> list[Any]:
         elif index.dtype in (torch.bool, torch.uint8) and (masks or not isinstance(index, PjrtTensor)):
             made += _of_mask(index, shape, dim)
         else:
-            made.append(_of_numbers(index, shape, dim))
+            made.append(_of_numbers(index, shape, dim, sum(i is not None for i in made)))
     return made
 
 
@@ -81,17 +81,16 @@ def _of_mask(mask: torch.Tensor, shape: torch.Size, dim: int) -> list[torch.Tens
     return [state.host.upload(index) for index in found]
 
 
-def _of_numbers(index: torch.Tensor, shape: torch.Size, dim: int) -> torch.Tensor:
-    if isinstance(index, PjrtTensor) and not state.tape.eager:
+def _of_numbers(index: torch.Tensor, shape: torch.Size, dim: int, counted: int) -> torch.Tensor:
+    """counted: how many dimensions before this one are indexed, as the kernel names it in its error."""
+    if isinstance(index, PjrtTensor):
         return index
-    if dim >= len(shape) or index.dtype not in (torch.int64, torch.int32, torch.int16, torch.int8):
-        return state.host.upload(index) if not isinstance(index, PjrtTensor) else index
-    contents = state.host.download(index) if isinstance(index, PjrtTensor) else index
-    with torch_seam.without_modes():
+    if dim < len(shape) and index.dtype in (torch.int64, torch.int32, torch.int16, torch.int8):
         extent = shape[dim]
-        wrong = contents[(contents < -extent) | (contents >= extent)]
-        if wrong.numel():
-            raise IndexError(
-                f"index {wrong.flatten()[0].item()} is out of bounds for dimension {dim} with size {extent}"
-            )
-    return index if isinstance(index, PjrtTensor) else state.host.upload(index)
+        with torch_seam.without_modes():
+            wrong = index[(index < -extent) | (index >= extent)]
+            if wrong.numel():
+                raise IndexError(
+                    f"index {wrong.flatten()[0].item()} is out of bounds for dimension {counted} with size {extent}"
+                )
+    return state.host.upload(index)

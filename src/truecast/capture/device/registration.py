@@ -13,6 +13,7 @@ import torch
 from truecast import settings
 from truecast.capture import torch_seam
 from truecast.capture.device import autocast, handlers
+from truecast.capture.device.bounds import Guards
 from truecast.capture.device.dispatch import emit_spec, fresh
 from truecast.capture.device.host import Host
 from truecast.capture.device.positions import DeviceTracker
@@ -71,6 +72,7 @@ def register(executor: Executor, autocast_names: Iterable[str], autocast_list: a
     torch_seam.register_backend(NAME, DeviceModule())
     state.device = torch.device(NAME, 0)
     state.tape = Tape(executor)
+    state.guards = Guards()
     state.tape.eager = settings.eager()
     state.tracker = DeviceTracker()
     state.tape.on_places = _look_at_modules

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 if TYPE_CHECKING:
+    from truecast.capture.device.bounds import Guards
     from truecast.capture.device.host import Host
     from truecast.capture.device.positions import DeviceTracker
     from truecast.capture.device.tape import Tape
@@ -17,6 +18,7 @@ class State:
     registered = False
     device: torch.device
     tape: Tape
+    guards: Guards
     tracker: DeviceTracker
     dispatch: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
     host: Host

@@ -123,10 +123,11 @@ class Spec:
 
     args, kwargs: the call with each tensor replaced by Slot(i) and each liftable number by ScalarSlot(j).
     outputs: a Meta per tensor that the operation returns, None for an undefined one. draws: it needs random bits.
-    violation: the dtype contract that the operands break, None for none (law N12). values_type: of a list result.
+    violation: the dtype contract that the operands break, None for none (law N12). bounds: of its index
+    operands. values_type: of a list result.
     """
 
-    __slots__ = ("args", "draws", "kwargs", "metas", "number", "op", "outputs", "single", "violation")
+    __slots__ = ("args", "bounds", "draws", "kwargs", "metas", "number", "op", "outputs", "single", "violation")
     _count = 0
 
     def __init__(
@@ -141,6 +142,7 @@ class Spec:
         self.single = outputs[0] if len(outputs) == 1 else None
         self.draws = False
         self.violation: Any = None
+        self.bounds: tuple[Any, ...] = ()
         Spec._count += 1
         self.number = Spec._count
 
