@@ -61,6 +61,39 @@ def test_views_in_place():
     beside(program, (3, 4))
 
 
+def test_copies_by_strides_see_the_memory_between_the_elements_of_a_view():
+    def program(x):
+        half = x[:, ::2]
+        copied = torch.as_strided_copy(half, (3, 2), (2, 1), 1)
+        scattered = torch.as_strided_scatter(half, x.view(-1)[:4].view(2, 2), (2, 2), (4, 2), 2)
+        return copied, scattered.clone(), half
+
+    beside(program, (4, 4))
+
+
+def test_forms_that_write_what_others_return():
+    def program(x):
+        lists = [x.clone(), x[0].clone()]
+        torch._foreach_mul_(lists, 2.0)
+        torch._foreach_add_(lists, [x.neg(), x[1]])
+        torch._foreach_zero_([made := torch.ones_like(x)])
+        parts = [torch.empty_like(row) for row in x]
+        torch.unbind_copy(x, out=parts)
+        softened = torch.empty_like(x)
+        torch.softmax(x.zero_(), 1, out=softened)
+        conjugate = torch.conj_physical(x, out=torch.empty_like(x)).conj_physical_()
+        return *lists, made, *parts, softened, conjugate
+
+    beside(program, (3, 4))
+
+
+def test_instance_norm_has_no_statistics_to_write():
+    def program(x):
+        return torch.nn.functional.instance_norm(x)
+
+    beside(program, (2, 3, 5), tolerance=1e-5)
+
+
 def test_out():
     def program(a, b):
         made = torch.empty(0, device=a.device)

@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 import truecast as tc
 from tests.ops.child import serve
 from tests.ops.judge import judge
-from tests.ops.samples import Call, calls, full_name, is_random, noncontiguous, operators, supports
+from tests.ops.samples import ON_CPU, Call, calls, full_name, is_random, noncontiguous, operators, supports
 from truecast.errors import TruecastError
 
 
@@ -28,36 +28,39 @@ class Variant:
     name: str
     call: Call
     strided: bool = False
+    on_cpu: tuple[int, ...] = ()
 
     def run(self, device: str) -> tuple[torch.Tensor, ...]:
         """The results, with the tensors that the call wrote to behind them where it is in place."""
-        arguments, keywords = placed((self.call.arguments, self.call.keywords), device, self.strided)
+        arguments, keywords = placed((self.call.arguments, self.call.keywords), device, self.strided, self.on_cpu)
         return self.call.run(arguments, keywords)
 
 
-def placed(tree: Any, device: str, strided: bool) -> Any:
-    """A copy of the arguments on a device; devices named among them are that one."""
+def placed(tree: Any, device: str, strided: bool, on_cpu: tuple[int, ...]) -> Any:
+    """A copy of the arguments on a device; devices named among them are that one. on_cpu: the positions of those that
+    every device's operator wants on the CPU."""
 
     def place(leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
             there = leaf.detach().to(device, copy=True)
             return noncontiguous(there) if strided and there.dim() else there
-        if isinstance(leaf, torch.device):
-            return torch.device(device)
-        return leaf
+        return torch.device(device) if isinstance(leaf, torch.device) or leaf == "cpu" else leaf
 
     arguments, keywords = pytree.tree_map(place, tree)
+    for index in on_cpu:
+        arguments = (*arguments[:index], tree[0][index], *arguments[index + 1 :])
     if "device" in keywords:
         keywords = {**keywords, "device": device}
     return arguments, keywords
 
 
 def variants(info: Any, call: Call) -> Iterator[Variant]:
-    yield Variant("", call)
+    on_cpu = ON_CPU.get(info.name, ())
+    yield Variant("", call, on_cpu=on_cpu)
     if any(
         isinstance(leaf, torch.Tensor) and leaf.dim() for leaf in pytree.tree_leaves((call.arguments, call.keywords))
     ):
-        yield Variant("non-contiguous", call, strided=True)
+        yield Variant("non-contiguous", call, True, on_cpu)
     if info.inplace_variant is not None:
         yield Variant("in place", Call(_in_place(info.inplace_variant), call.arguments, call.keywords))
     if info.supports_out and call.function is info.op:
@@ -144,7 +147,9 @@ def _exact(variant: Variant) -> tuple[torch.Tensor, ...] | None:
 
     arguments, keywords = pytree.tree_map(widen, (variant.call.arguments, variant.call.keywords))
     try:
-        return Variant(variant.name, Call(variant.call.function, arguments, keywords), variant.strided).run("cpu")
+        return Variant(
+            variant.name, Call(variant.call.function, arguments, keywords), variant.strided, variant.on_cpu
+        ).run("cpu")
     except (RuntimeError, NotImplementedError, TypeError):
         return None
 

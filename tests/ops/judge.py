@@ -61,6 +61,15 @@ def at_least_as_good(a: torch.Tensor, b: torch.Tensor, exact: torch.Tensor) -> b
     return bool((_close(a, b) | nearer | defined).all())
 
 
+def as_near(a: torch.Tensor, b: torch.Tensor, exact: torch.Tensor) -> bool:
+    """Whether a is, root mean square, at most 1.5 times as far from the exact result as eager's b: for what many
+    operations in a row make, whose single elements carry the roundings of all of them."""
+    if exact.shape != b.shape or b.dtype not in BOUNDS:
+        return False
+    ours, theirs = ((_wide(t) - _wide(exact)).abs().square().mean().sqrt() for t in (a, b))
+    return bool(ours <= 1.5 * theirs)
+
+
 def worst(a: torch.Tensor, b: torch.Tensor) -> str:
     """How many elements are out of bounds, and the worst one."""
     outside = ~_close(a, b).flatten()

@@ -37,6 +37,10 @@ SELECTING = frozenset("sort argsort topk kthvalue mode".split())
 SPECTRAL = frozenset(["linalg.eigh"])
 
 
+# Positions of tensors that PyTorch demands on the CPU, whatever the device of the others.
+ON_CPU = {"tensor_split": (1,)}
+
+
 @dataclass(frozen=True)
 class Call:
     """One sample: what to call and its arguments. `run` returns a tuple of tensors."""

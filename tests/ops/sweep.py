@@ -231,8 +231,8 @@ def device_markdown(found: dict[str, list[Record]], limit: int) -> str:
         "PyTorch's OpInfo database on tensors of the device under the numerics `eager`, judged against eager on the",
         f"CPU: at most {limit or 'all'} samples an operator and dtype, each as it is, with non-contiguous tensors, in",
         "place, and with `out=`, where the operator has the form and eager takes the sample so. Then PyTorch's",
-        "databases of modules (output and gradients, training and evaluation) and of optimizers (three steps), all of",
-        "their samples. Made by `python -m tests.ops.sweep --device`.",
+        "databases of modules (output and gradients, training and evaluation) and of optimizers (three steps), at most",
+        f"{2 * limit} samples each. Made by `python -m tests.ops.sweep --device`.",
     ]
     for part, records in found.items():
         lines += ["", f"## {DEVICE_PARTS[part][2]}", "", *summary_table(records), *failures(records, "###")]
@@ -270,7 +270,7 @@ def main(arguments: list[str] | None = None) -> int:
         training = [n for n in (*module_table(), *optimizer_table()) if _is_chosen(n, options.only)]
         for part in (options.part,) if options.part else DEVICE_PARTS:
             worker, fallback, _ = DEVICE_PARTS[part]
-            names, limit = (training, 0) if part == "training" else (chosen, options.limit)
+            names, limit = (training, 2 * options.limit) if part == "training" else (chosen, options.limit)
             its_columns = tuple(c for c in columns if part != "training" or c in ("float32", "bfloat16"))
             found[part] = run_children(
                 names, its_columns, limit, options.jobs, options.patience, worker=worker, fallback=fallback

@@ -7,8 +7,8 @@ import random
 import pytest
 import torch
 
-from tests.ops.judge import judge
-from tests.ops.samples import calls, elementwise_or_reduction, operators
+from tests.ops.judge import as_near, judge
+from tests.ops.samples import calls, elementwise_movement_or_indexing, elementwise_or_reduction, operators
 from tests.ops.sweep import COLUMNS, Record, markdown, run_children
 
 # A fixed sample of operators of every kind, three samples each.
@@ -54,6 +54,13 @@ def test_nearer_to_the_exact_result_than_eager_passes() -> None:
     assert judge([torch.tensor([1.3])], [eager], [exact])[0] == "wrong value"
 
 
+def test_what_many_operations_make_is_judged_as_a_whole() -> None:
+    eager, exact = torch.tensor([1.1, 1.0]), torch.tensor([1.0, 1.0], dtype=torch.float64)
+    assert as_near(torch.tensor([1.0, 1.14]), eager, exact)
+    assert not as_near(torch.tensor([1.0, 1.16]), eager, exact)
+    assert not as_near(torch.tensor([1.0]), eager[:1], exact)
+
+
 def test_a_defined_result_passes_where_eager_has_none() -> None:
     eager, exact = torch.tensor([float("nan")]), torch.tensor([3.0], dtype=torch.float64)
     assert judge([torch.tensor([3.0])], [eager], [exact])[0] == "pass"
@@ -76,3 +83,28 @@ def test_the_report_counts_and_lists() -> None:
     assert "| float32 | 10 | 9 | 0 | 1 | 0 | 0 | 0 | 90.0% |" in text
     assert "- `mm` float32 (1): 2 for 1. not explained yet" in text
     assert set(COLUMNS) >= {"float32", "bfloat16", "gradient"}
+
+
+@pytest.mark.xdist_group("device sweep")
+def test_a_sample_of_the_database_on_the_device() -> None:
+    records = run_children(
+        CHOSEN[::3], ("float32", "int64"), limit=1, jobs=1, patience=180, worker="device_child", fallback="error"
+    )
+    exact = elementwise_movement_or_indexing()
+    not_allowed = [r for r in records if r.outcome in ("crash", "wrong dtype", "error")]
+    not_allowed += [r for r in records if r.outcome == "wrong value" and r.operator in exact]
+    assert not_allowed == []
+    passed, total = (sum(r.count for r in some) for some in ([r for r in records if r.outcome == "pass"], records))
+    assert total >= 30
+    assert passed >= 0.9 * total
+
+
+@pytest.mark.xdist_group("device sweep")
+def test_a_sample_of_modules_and_optimizers_on_the_device() -> None:
+    names = ["nn.Linear", "nn.BatchNorm1d", "nn.InstanceNorm1d", "nn.Conv2d", "nn.GELU", "optim.AdamW", "optim.SGD"]
+    records = run_children(
+        names, ("float32",), limit=2, jobs=1, patience=180, worker="training_child", fallback="error"
+    )
+    assert [r for r in records if r.outcome != "pass"] == []
+    assert {r.operator for r in records} == set(names)
+    assert sum(r.count for r in records) == 14

@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 
 import truecast as tc
 from tests.ops.child import serve
-from tests.ops.judge import judge
+from tests.ops.judge import as_near, judge, same
 from tests.ops.samples import module_inputs, module_table, optimizer_inputs, optimizer_table
 from truecast.errors import TruecastError
 
@@ -55,8 +55,12 @@ def _outcome(run: Run, want: list[torch.Tensor], values: bool) -> tuple[str, str
         first = str(error).strip().splitlines()[0][:200] if str(error).strip() else ""
         return "error", f"{type(error).__name__}: {first}"
     outcome = judge(got, want, values=values)
-    if outcome[0] == "wrong value" and values:
-        outcome = judge(got, want, _exact(run))
+    if outcome[0] == "wrong value" and values and len(got) == len(want):
+        exact = _exact(run)
+        near = exact is not None and all(
+            same(a, b) or (a.shape == b.shape and as_near(a, b, e)) for a, b, e in zip(got, want, exact, strict=True)
+        )
+        outcome = ("pass", "") if near else outcome
     return outcome
 
 
@@ -137,10 +141,12 @@ def _optimizer_run(optimizer_class: Any, kwargs: dict[str, Any], dtype: torch.dt
         for row in gradients:
 
             def closure(row: list[torch.Tensor] = row) -> torch.Tensor:
+                """The gradient and the value of sum(g p + p^2 / 20)."""
                 loss = torch.zeros((), device=parameters[0].device)
                 for parameter, gradient in zip(parameters, _moved(row, device), strict=True):
-                    parameter.grad = gradient + 0.1 * parameter.detach()
-                    loss = loss + parameter.detach().float().square().sum()
+                    held = parameter.detach()
+                    parameter.grad = gradient + 0.1 * held
+                    loss = loss + (gradient * held + 0.05 * held.square()).float().sum()
                 return loss
 
             closure()

@@ -18,6 +18,7 @@ from truecast.capture.device.lowered_graph import of_one
 from truecast.capture.device.state import state
 from truecast.capture.device.tensor import PjrtTensor
 from truecast.capture.device.values import Lazy, Meta, Record, ScalarSlot, Slot, Spec
+from truecast.errors import UnsupportedError
 from truecast.ops import lookup
 from truecast.ops.operands import draws_random_bits
 from truecast.ops.schema import schema
@@ -182,6 +183,12 @@ def brought(tensor: torch.Tensor) -> PjrtTensor:
         return tensor
     if tensor.device.type == "cpu" and tensor.dim() == 0:
         return state.host.upload(tensor)
+    if tensor.layout is not torch.strided:
+        raise UnsupportedError(
+            f"a {tensor.layout} tensor can't be an operand on the pjrt device",
+            why="XLA has dense arrays only",
+            help="convert it with .to_dense()",
+        )
     raise RuntimeError(
         "Expected all tensors to be on the same device, but found at least two devices, "
         f"{state.device} and {tensor.device}!"

@@ -7,7 +7,7 @@ others, or run on the CPU.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -30,7 +30,7 @@ from truecast.capture.device.dispatch import (
 from truecast.capture.device.state import state
 from truecast.capture.device.tensor import PjrtTensor
 from truecast.capture.device.values import Lazy, Meta
-from truecast.capture.functional import FunctionalForm, functional_form, is_view, writes
+from truecast.capture.functional import HIDDEN_WRITES, FunctionalForm, functional_form, is_view, writes
 from truecast.errors import UnsupportedError
 from truecast.ops.schema import overload, schema
 
@@ -189,10 +189,13 @@ def _writer(func: Any, form: FunctionalForm) -> Handler:
     is_out = any(p.written and p.keyword_only for p in parameters)
     needed = _required_positions(form, name)
     returns = len(func._schema.returns)
+    pure = functional(func) if name in HIDDEN_WRITES else None  # a batch norm without running statistics writes nothing
 
     def handle(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         bound = dict(zip(names, args, strict=False)) | kwargs
-        written = [bound[n] for n in form.written if bound.get(n) is not None]
+        written = _flat([bound[n] for n in form.written if bound.get(n) is not None])
+        if pure is not None and not written:
+            return pure(func, args, kwargs)
         for tensor in written:
             _refuse_other_devices(tensor, args, kwargs)
         given = {n: a for n, a in kwargs.items() if n not in form.dropped} if kwargs else kwargs
@@ -215,6 +218,30 @@ def _writer(func: Any, form: FunctionalForm) -> Handler:
         ]
         results = [*made, *written][:returns]
         return results[0] if returns == 1 else tuple(results)
+
+    return handle
+
+
+def _flat(nest: Iterable[Any]) -> list[Any]:
+    """The members of lists and tuples in it in their places, all else as it is."""
+    return [leaf for part in nest for leaf in (_flat(part) if isinstance(part, list | tuple) else (part,))]
+
+
+def _written_through(func: Any, target: Any, written_names: frozenset[str], is_out: bool) -> Handler:
+    """An overload that writes what `target` returns, which takes the same arguments: `_foreach_mul_` through
+    `_foreach_mul`, or, with is_out, the same arguments but those."""
+    names = tuple([p.name for p in schema(op_name(func)).parameters])
+    returns = len(func._schema.returns)
+
+    def handle(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        bound = dict(zip(names, args, strict=False)) | kwargs
+        written = _flat([bound[n] for n in names if n in written_names])
+        for tensor in written:
+            _refuse_other_devices(tensor, args, kwargs)
+        result = target(*args, **{n: a for n, a in kwargs.items() if not (is_out and n in written_names)})
+        for tensor, made in zip(written, _flat([result]), strict=True):
+            write_back(tensor, made._meta, lazy_of(made), is_out)
+        return None if not returns else written[0] if returns == 1 else tuple(written)
 
     return handle
 
@@ -356,6 +383,30 @@ def _on_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return state.host.on_cpu(func, args, kwargs, True)
 
 
+def _as_strided_copy(tensor: torch.Tensor, *arguments: Any, **keywords: Any) -> torch.Tensor:
+    """What the memory holds, which for a tensor that is no whole memory is more than its elements."""
+    return aten.clone.default(
+        aten.as_strided.default(tensor, *arguments, **keywords), memory_format=torch.contiguous_format
+    )
+
+
+def _as_strided_scatter(
+    tensor: PjrtTensor, source: torch.Tensor, size: Any, stride: Any, storage_offset: int | None = None
+) -> torch.Tensor:
+    """A copy of the tensor's memory, written where `source` goes, seen as the tensor sees its own."""
+    memory = aten.clone.default(_whole_memory(tensor))
+    meta = tensor._meta
+    offset = meta.offset if storage_offset is None else storage_offset
+    aten.copy_.default(aten.as_strided.default(memory, size, stride, offset), source)
+    return aten.as_strided.default(memory, meta.shape, meta.strides, meta.offset)
+
+
+# What the other overload makes is written to `out`; these have no functional form of the same arguments.
+_OUT_OF: dict[str, Any] = {
+    "aten.native_batch_norm.out": aten.native_batch_norm.default,
+    "aten._native_batch_norm_legit.out": aten._native_batch_norm_legit.default,
+}
+
 _SPECIAL: dict[Any, Handler] = {
     aten.copy_.default: _copy,
     aten._to_copy.default: between.to_copy,
@@ -364,6 +415,9 @@ _SPECIAL: dict[Any, Handler] = {
     aten.lift_fresh.default: _same_memory,
     aten.lift.default: _same_memory,
     aten.as_strided.default: _as_strided,
+    aten.as_strided_copy.default: _decomposed(_as_strided_copy),
+    aten.as_strided_scatter.default: _decomposed(_as_strided_scatter),
+    aten._linalg_check_errors.default: lambda func, args, kwargs: state.host.on_cpu(func, args, kwargs, False),
     aten._local_scalar_dense.default: between.item,
     aten.set_.source_Tensor: _set,
     aten.resize_.default: _resize,
@@ -391,6 +445,15 @@ def _handler_for(func: Any) -> Handler:
         return _inplace_view(func)
     if writes(op):
         form = functional_form(op)
+        written = frozenset(p.name for p in schema(op).parameters if p.written)
+        is_out = all(p.keyword_only for p in schema(op).parameters if p.written)
+        if op in _OUT_OF:
+            outs = frozenset(p.name for p in schema(op).parameters if p.written and p.keyword_only)
+            return _written_through(func, _OUT_OF[op], outs, True)
+        if op.startswith("aten._foreach_") and decompose.definition_of(op.replace("_.", ".")) is not None:
+            return _written_through(func, overload(op.replace("_.", ".")), written, False)
+        if form is not None and decompose.definition_of(form.op) is not None:
+            return _written_through(func, overload(form.op), written, is_out)
         if form is not None:
             return _writer(func, form)
         factory = _factory_of(op)
