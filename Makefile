@@ -23,8 +23,9 @@ unit: $(READY)
 slow: $(READY)           # the whole of what `make test` samples
 	$(BIN)/pytest -n 2 -m slow
 
-sweep: $(READY)          # the whole OpInfo database; writes docs/status.md
+sweep: $(READY)          # the whole OpInfo database; writes docs/status.md and docs/status-device.md
 	$(BIN)/python -m tests.ops.sweep
+	$(BIN)/python -m tests.ops.sweep --device
 
 bench: $(READY)
 	$(BIN)/python bench/llama_step.py
