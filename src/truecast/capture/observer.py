@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.nn.utils.rnn import PackedSequence
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
@@ -36,6 +38,7 @@ _EARLY_CHECKS: dict[str, tuple[tuple[str, ...], str]] = {
     **{f"conv{n}d": _CONVOLUTION for n in (1, 2, 3)},
     **{f"conv_transpose{n}d": _CONVOLUTION for n in (1, 2, 3)},
     "scaled_dot_product_attention": (("query", "key", "value", "attn_mask"), "query"),
+    "prelu": (("input", "weight"), "weight"),
 }
 _FROM_NUMBERS = frozenset(("tensor", "as_tensor", "asarray"))
 _PRODUCTS = frozenset(("contraction", "convolution", "attention"))
@@ -195,13 +198,15 @@ class ObservingTape(Tape):
         """The arguments with which a public function that refused its operands' dtypes does not; None where the
         refusal has another reason."""
         known = _EARLY_CHECKS.get(call.function)
-        if known is None or call.autocast is not None:
+        if known is None:
             return None
         names, leader = known
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         tensors = {n: t for n in names if isinstance(t := given.get(n), torch.Tensor) and t.is_floating_point()}
         wanted = tensors[leader].dtype if leader in tensors else None
-        strangers = {n for n, t in tensors.items() if t.dtype != wanted}
+        # Autocast has converted all but float64 to its dtype before the check.
+        met = {n: t.dtype if call.autocast is None or t.dtype == torch.float64 else None for n, t in tensors.items()}
+        strangers = {n for n in tensors if met[n] != met[leader]} if wanted is not None else set()
         if wanted is None or not strangers:
             return None
         self._position = self.tracker.here()
@@ -210,6 +215,46 @@ class ObservingTape(Tape):
         cast = {n: tensors[n].to(wanted) for n in strangers}
         positional = [cast.get(n, a) for n, a in zip(names, args, strict=False)]
         return (*positional, *args[len(positional) :]), {k: cast.get(k, v) for k, v in kwargs.items()}
+
+    def _execute(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], remembered: bool = False) -> Any:
+        """Autograd saved what the program passed to a refused operation, not what it was cast to, so the kernel of its
+        backward one may meet dtypes that it can't mix: they follow the gradient's."""
+        try:
+            return super()._execute(func, args, kwargs, remembered)
+        except RuntimeError:
+            if self._position.phase != "backward" or not self._was_refused(self.site):
+                raise
+            found = [a.dtype for a in args if isinstance(a, torch.Tensor) and a.is_floating_point()]
+            if len(set(found)) < 2:
+                raise
+            return super()._execute(func, tuple(_as(a, found[0]) for a in args), kwargs, remembered)
+
+    def _was_refused(self, site: Site) -> bool:
+        here = site.file, site.line, site.column
+        return any((r.site.file, r.site.line, r.site.column) == here for r in self._refusals)
+
+    def before_module(self, module: torch.nn.Module, args: Any) -> Any:
+        """Casts the input of a recurrent module that would refuse it, in Python, before anything is dispatched."""
+        if not isinstance(module, torch.nn.RNNBase) or not args:
+            return None
+        given, *rest = args
+        packed = isinstance(given, PackedSequence)
+        tensor, sizes = (given.data, given.batch_sizes) if packed else (given, None)
+        weight = module.weight_ih_l0
+        if not isinstance(tensor, torch.Tensor) or not isinstance(weight, torch.Tensor) or tensor.dtype == weight.dtype:
+            return None
+        try:
+            module.check_input(tensor, sizes)
+        except ValueError as error:
+            self._position = self.tracker.here()
+            name = type(module).__name__.lower()
+            read = self.memory.read
+            operands = (("input", read(tensor)), ("weight", read(weight)))
+            call = Call(name, gradients=torch.is_grad_enabled())
+            self._note_parameter(weight)
+            self._refusals.append(Refusal(name, operands, str(error), self.site, call))
+            return (given.to(weight.dtype), *pytree.tree_map(lambda t: _as(t, weight.dtype), tuple(rest)))
+        return None
 
     # -- what happened to real numbers -------------------------------------------------------------------------
 
@@ -264,6 +309,13 @@ class ObservingTape(Tape):
         return ParameterUpdate(path, dtypes.of(parameter.dtype), site, pushed, unmoved, tuple(kept))
 
 
+def _as(argument: Any, dtype: torch.dtype) -> Any:
+    """A floating tensor in that dtype; anything else as it is."""
+    if isinstance(argument, torch.Tensor) and argument.is_floating_point() and argument.dtype != dtype:
+        return torch.ops.aten._to_copy.default(argument, dtype=dtype)
+    return argument
+
+
 def _narrow_parameters(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
     for group in optimizer.param_groups:
         for parameter in group["params"]:
@@ -276,10 +328,19 @@ def observed(*, fake: bool = False) -> Iterator[ObservingTape]:
     """Records and observes what the block runs, on real tensors or, with `fake`, on fake ones made in the block."""
     tape = ObservingTape(unknown="input")
     try:
-        with _fakes(tape) if fake else _nothing(), tape.requests, tape.tracker, tape, tape.calls:
+        with _fakes(tape) if fake else _nothing(), tape.requests, tape.tracker, _recurrent(tape), tape, tape.calls:
             yield tape
     finally:
         tape.memory.close()
+
+
+@contextmanager
+def _recurrent(tape: ObservingTape) -> Iterator[None]:
+    handle = register_module_forward_pre_hook(tape.before_module)
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 @contextmanager
@@ -322,7 +383,7 @@ def observe(
         _, passed = recorder.declare(tape, surroundings, leaves, recorder.argument_names(program, args, kwargs), mode)
         given_args, given_kwargs = pytree.tree_unflatten(passed, in_spec)
         try:
-            with tape.requests, tape.calls:
+            with tape.requests, _recurrent(tape), tape.calls:
                 recorder.run(program, given_args, given_kwargs, tape, mode, name)
         except Exception as stopped:
             error = stopped

@@ -46,7 +46,7 @@ _FAMILIES: dict[str, _Family] = {
     "loss": _Family("TC106", _MEETS, "{operation} demands equal dtypes", widens=True),
 }
 _OTHER = _Family("TC107", _MEETS, "{operation} demands equal dtypes")
-_KIND_OF_FUNCTION = {"scaled_dot_product_attention": "attention"}
+_KIND_OF_FUNCTION = {"scaled_dot_product_attention": "attention", "prelu": "elementwise"}
 # The public names of ATen's arguments, where they differ.
 _LINEAR = {
     "aten.addmm.default": {"mat1": "input", "mat2": "weight", "self": "bias"},
