@@ -1,5 +1,5 @@
-"""`truecast explain --fake` on training steps of full-size models: time, peak memory and findings, each in a process of its
-own. Writes docs/evidence/full-size.md; the bounds are 60 s and 4 GB.
+"""`truecast explain --fake` on training steps of full-size models, and on 100,000 operations on real tensors: time,
+peak memory and findings, each in a process of its own. Writes docs/evidence/full-size.md; the bounds are 60 s and 4 GB.
 
     python bench/full_size.py
 """
@@ -15,27 +15,31 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+SCRIPTS = ROOT / "examples" / "full_size"
 SECONDS, GIGABYTES = 60.0, 4.0
-# The script, its arguments, and the model as the table calls it.
+# The command's options, script and arguments, the codes of the errors and warnings, and what the table calls it.
 RUNS = (
-    ("llama_70b.py", (), "Llama 3.1 70B"),
-    ("llama_70b.py", ("40",), "the same, a float32 gate after layer 40"),
-    ("mixtral_8x22b.py", (), "Mixtral 8x22B"),
-    ("wan_14b.py", (), "Wan 2.2 A14B, 81 frames of 480 x 832"),
+    (("--fake", "llama_70b.py"), ["TC501"], "Llama 3.1 70B"),
+    (("--fake", "llama_70b.py", "40"), ["TC101", "TC501"], "the same, a float32 gate after layer 40"),
+    (("--fake", "mixtral_8x22b.py"), ["TC501"], "Mixtral 8x22B"),
+    (("--fake", "wan_14b.py"), ["TC501"], "Wan 2.2 A14B, 81 frames of 480 x 832"),
+    (("many_operations.py",), [], "100,000 operations on small real tensors"),
 )
 PAGE = """\
 # Full-size models on fake tensors
 
-`python bench/full_size.py`: `truecast explain --fake` on a training step (forward, backward, fused AdamW) in bfloat16, with the
-configurations of the published models (`examples/full_size/`), each in a process of its own, on {cores} cores. Time is the
-whole command's, imports included; memory is the process's peak. The bounds are {seconds:.0f} s and {gigabytes:.0f} GB.
+`python bench/full_size.py`: `truecast explain --fake` on a training step (forward, backward, fused AdamW) in bfloat16,
+with the configurations of the published models (`examples/full_size/`), each in a process of its own, on {cores} cores.
+Time is the whole command's, imports included; memory is the process's peak. The bounds are {seconds:.0f} s and
+{gigabytes:.0f} GB.
 
 | model | operations | time | peak memory | findings |
 |---|---|---|---|---|
 {rows}
 
-The parameters are bfloat16 without a float32 copy, which TC501 says of each. The gate's error is one finding: it names the
-gate's line as the origin, and counts every product in the layers after it that refuses what it gets.
+The parameters are bfloat16 without a float32 copy, which TC501 says of each. The gate's error is one finding: it names
+the gate's line as the origin, and counts every product in the layers after it that refuses what it gets. The last row is
+one step (forward and backward) without `--fake`. Remarks (severity info) are left out.
 """
 
 
@@ -52,28 +56,31 @@ class Measured:
         return [f["code"] for f in self.report["findings"] if f["severity"] != "info"]
 
 
-def measure(script: str, arguments: tuple[str, ...] = ()) -> Measured:
-    """Runs `truecast explain --fake` on one of the scripts."""
+def measure(arguments: tuple[str, ...]) -> Measured:
+    """Runs `truecast explain` on one of the scripts."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         program = "from truecast.cli import main; main()"
-        options = ["explain", "--fake", "--fail-on", "never", "--json", str(report)]
-        command = [sys.executable, "-c", program, *options, str(ROOT / "examples" / "full_size" / script), *arguments]
+        options = ["explain", "--fail-on", "never", "--json", str(report)]
+        given = [str(SCRIPTS / a) if a.endswith(".py") else a for a in arguments]
+        command = [sys.executable, "-c", program, *options, *given]
         start = time.perf_counter()
         child = os.posix_spawn(sys.executable, command, os.environ)
         _, status, usage = os.wait4(child, 0)
         seconds = time.perf_counter() - start
         if status:
-            sys.exit(f"{script} ended with {os.waitstatus_to_exitcode(status)}")
+            sys.exit(f"truecast explain {' '.join(arguments)} ended with {os.waitstatus_to_exitcode(status)}")
         return Measured(seconds, usage.ru_maxrss * 1024 / 1e9, json.loads(report.read_text()))
 
 
 def main() -> None:
     rows, over = [], []
-    for script, arguments, name in RUNS:
-        found = measure(script, arguments)
+    for arguments, expected, name in RUNS:
+        found = measure(arguments)
         operations = found.report["summary"]["operations"]
-        codes = ", ".join(found.codes)
+        codes = ", ".join(found.codes) or "none"
+        if found.codes != expected:
+            over.append(f"{name} (findings)")
         rows.append(f"| {name} | {operations:,} | {found.seconds:.1f} s | {found.gigabytes:.2f} GB | {codes} |")
         if found.seconds > SECONDS or found.gigabytes > GIGABYTES:
             over.append(name)
@@ -81,7 +88,7 @@ def main() -> None:
     (ROOT / "docs" / "evidence" / "full-size.md").write_text(page)
     print("\n".join(rows))
     if over:
-        sys.exit(f"over the bounds of {SECONDS:.0f} s and {GIGABYTES:.0f} GB: {', '.join(over)}")
+        sys.exit(f"over {SECONDS:.0f} s or {GIGABYTES:.0f} GB, or with other findings: {', '.join(over)}")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """A training step of Llama 3.1 70B: 80 layers, 8 key-value heads, a vocabulary of 128,256 words.
 
-`truecast explain --fake examples/full_size/llama_70b.py` records it without weights and without memory. With the number of a
-layer (`... llama_70b.py 40`) a float32 gate scales that layer's output, and every layer after it refuses what it gets:
-one error, with the gate as its origin.
+`truecast explain --fake examples/full_size/llama_70b.py` records it without weights and without memory. With the number
+of a layer (`... llama_70b.py 40`) a float32 gate scales that layer's output, and every layer after it refuses what it
+gets: one error, with the gate as its origin.
 """
 
 import sys

@@ -5,9 +5,11 @@ Imports the leaves only.
 
 from __future__ import annotations
 
+import io
 import linecache
 import os
 import sys
+import tokenize
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 
@@ -58,7 +60,15 @@ def checked(script: Path, path: Path | None = None) -> CodeType:
     except OSError as error:
         raise UsageError("the script can't be read", where=script, why=error.strerror or str(error)) from error
     try:
+        _require_readable(text)
         return compile(text, str(path or script), "exec", dont_inherit=True)
+    except UnicodeDecodeError as error:
+        line, byte = text.count(b"\n", 0, error.start) + 1, text[error.start]
+        raise UsageError(
+            "the script is not valid Python",
+            where=f"{script}:{line}",
+            values=f"SyntaxError: byte 0x{byte:02x} is not {error.encoding}, and no other encoding is declared",
+        ) from error
     except SyntaxError as error:
         where = f"{script}:{error.lineno}:{error.offset}" if error.lineno else str(script)
         raise UsageError("the script is not valid Python", where=where, values=f"SyntaxError: {error.msg}") from error
@@ -66,9 +76,21 @@ def checked(script: Path, path: Path | None = None) -> CodeType:
         raise UsageError("the script is not valid Python", where=script, values=str(error)) from error
 
 
+def _require_readable(text: bytes) -> None:
+    """Raises UnicodeDecodeError where the bytes are not in the encoding that they declare (`compile` lets comments be
+    anything), SyntaxError where there is no such encoding."""
+    try:
+        encoding = tokenize.detect_encoding(io.BytesIO(text).readline)[0]
+    except SyntaxError:
+        text.decode()  # the first two lines are looked at as UTF-8: say where they aren't
+        raise
+    text.decode(encoding)
+
+
 def _raised(script: Path, error: BaseException) -> str:
     if isinstance(error, TruecastError):
-        return f"{script} stopped{f' at {error.where}' if error.where is not None else ''}: {error.what}"
+        what = error.what.splitlines()[0]  # a worker process's comes with its traceback
+        return f"{script} stopped{f' at {error.where}' if error.where is not None else ''}: {what}"
     first = str(error).splitlines()[0] if str(error) else ""
     at = _last_line(error.__traceback__)
     where = f" at {at}" if at else ""

@@ -49,7 +49,7 @@ class Site:
     @property
     def text(self) -> str:
         """The source line, without its line end; "" if the source can't be read."""
-        return linecache.getline(self.file, self.line).rstrip("\n")
+        return source_line(self.file, self.line).rstrip("\n")
 
     @property
     def expression(self) -> str:
@@ -62,6 +62,18 @@ class Site:
 
 
 UNKNOWN = Site()
+
+
+def source_line(file: str, line: int) -> str:
+    """A line of a source file with its line end; of a module that was imported from an archive, by its loader; "" where
+    there is no source."""
+    text = linecache.getline(file, line)
+    if text or file in linecache.cache or not os.path.isabs(file):
+        return text
+    for module in list(sys.modules.values()):
+        if getattr(module, "__file__", None) == file and linecache.lazycache(file, vars(module)):
+            return linecache.getline(file, line)
+    return ""
 
 
 def resolve(code: CodeType, offset: int, module: str = "", phase: Phase = "forward") -> Site:
@@ -92,7 +104,7 @@ def _character(file: str, line: int, byte_offset: int | None) -> int:
     """A UTF-8 byte offset (from 0) as a character column (from 1); 0 if unknown."""
     if byte_offset is None:
         return 0
-    text = linecache.getline(file, line)
+    text = source_line(file, line)
     if text.isascii():  # also when there is no source: the offset is the best that is known
         return byte_offset + 1
     return len(text.encode()[:byte_offset].decode(errors="replace")) + 1

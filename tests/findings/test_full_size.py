@@ -38,12 +38,12 @@ def test_a_planted_gate_is_one_error_with_its_origin(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("script", ["llama_70b.py", "mixtral_8x22b.py"])
 def test_a_correct_model_has_no_error(script: str, monkeypatch: pytest.MonkeyPatch) -> None:
     report = explained(script, layers=2, monkeypatch=monkeypatch)
-    assert [f.code for f in report.findings] == ["TC501"]
+    assert [f.code for f in report.at_least("warning")] == ["TC501"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("script", "arguments", "name"), RUNS, ids=[name for _, _, name in RUNS])
-def test_the_full_size_within_the_bounds(script: str, arguments: tuple[str, ...], name: str) -> None:
-    found = measure(script, arguments)
-    assert found.codes == [*(["TC101"] * len(arguments)), "TC501"]
+@pytest.mark.parametrize(("arguments", "codes", "name"), RUNS, ids=[name for _, _, name in RUNS])
+def test_the_full_size_within_the_bounds(arguments: tuple[str, ...], codes: list[str], name: str) -> None:
+    found = measure(arguments)
+    assert found.codes == codes
     assert found.seconds < SECONDS and found.gigabytes < GIGABYTES, name

@@ -1,5 +1,5 @@
-"""After an operation that refuses its operands' dtypes, explain casts, goes on, and reports the following ones too: forward
-and backward, on real and on fake tensors, inside and outside of autocast."""
+"""After an operation that refuses its operands' dtypes, explain casts, goes on, and reports the following ones too:
+forward and backward, on real and on fake tensors, inside and outside of autocast."""
 
 from __future__ import annotations
 

@@ -120,8 +120,8 @@ RAISES = "import torch\nx = torch.ones(2)\nraise ValueError('no data')\n"
             (),
             2,
             "",
-            "the script is not valid Python (train.py:1:8); values: SyntaxError: (unicode error) 'utf-8' codec can't "
-            "decode byte 0xff in position 0: invalid start byte",
+            "the script is not valid Python (train.py:1); values: SyntaxError: byte 0xff is not utf-8, and no other "
+            "encoding is declared",
         ),
         (CLEAN, ("--select", "TC9"), 2, "", "no code begins with 'TC9'; values: there are CODES"),
         (

@@ -14,12 +14,11 @@ from typing import Any
 
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
-from torch.nn.utils.rnn import PackedSequence
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from truecast import dtypes
-from truecast.capture import decompose, recorder, torch_seam
+from truecast.capture import decompose, early_checks, recorder, torch_seam
 from truecast.capture.overloads import Overload, learn
 from truecast.capture.requests import Requests, numpy_form
 from truecast.capture.state import States
@@ -31,15 +30,6 @@ from truecast.ops.contracts import Violation
 from truecast.ops.schema import bind
 from truecast.sites import Site
 
-# Public functions that check dtypes before anything is dispatched: their tensor arguments in order, and the one
-# whose dtype the others follow.
-_CONVOLUTION = (("input", "weight", "bias"), "weight")
-_EARLY_CHECKS: dict[str, tuple[tuple[str, ...], str]] = {
-    **{f"conv{n}d": _CONVOLUTION for n in (1, 2, 3)},
-    **{f"conv_transpose{n}d": _CONVOLUTION for n in (1, 2, 3)},
-    "scaled_dot_product_attention": (("query", "key", "value", "attn_mask"), "query"),
-    "prelu": (("input", "weight"), "weight"),
-}
 _FROM_NUMBERS = frozenset(("tensor", "as_tensor", "asarray"))
 _PRODUCTS = frozenset(("contraction", "convolution", "attention"))
 _LARGEST_MEASURED = 1 << 16  # elements: a schedule, positions, a table of angles; not activations
@@ -56,6 +46,8 @@ class Calls(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         outer, kwargs = self.current, kwargs or {}
+        if self._tape.is_elsewhere:
+            return func(*args, **kwargs)
         dtype, device = torch_seam.autocast_region()
         region = None if dtype is None else dtypes.of(dtype)
         name, numpy = self._name(func), False
@@ -71,7 +63,7 @@ class Calls(TorchFunctionMode):
         except RuntimeError as error:
             mended = self._tape.mended(self.current, args, kwargs, error)
             if mended is None:
-                raise
+                raise self._tape.explained(error)  # noqa: B904  (the same error, or one raised from it)
             return func(*mended[0], **mended[1])
         finally:
             self.current = outer
@@ -131,6 +123,8 @@ class ObservingTape(Tape):
         return decompose.expand(self.graph(name, []))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self.is_elsewhere:
+            return func(*args, **(kwargs or {}))
         first = len(self._records)
         if self.requests.scaled:
             self._note_gradient_write(func, args, kwargs or {})
@@ -177,6 +171,12 @@ class ObservingTape(Tape):
         """What only fake tensors raise, in words that say what to do about it."""
         return recorder.explained(super()._noted(error), self, "the program")
 
+    def explained(self, error: RuntimeError) -> Exception:
+        """The same for a public function that reads memory without an operation: `.numpy()`."""
+        if torch_seam.reads_memory(error):
+            self._position = self.tracker.here()
+        return recorder.explained(error, self, "the program")
+
     def _note_parameter(self, parameter: torch.nn.Parameter) -> None:
         if self.memory.knows(parameter):
             name = self.memory.alias_of(parameter).value.name
@@ -188,33 +188,21 @@ class ObservingTape(Tape):
     def _note_refusal(self, op: Overload, broken: Violation, args: Any, kwargs: Kwargs) -> None:
         given = bind(op.name, args, kwargs)
         names = dict.fromkeys([*(n for n, _ in broken.casts), *(n for n, _ in broken.operands)])
-        self._refuse(op.name, [(n, given[n]) for n in names], broken.message)
+        self._refuse(op.name, [(n, given[n]) for n in names], broken.message, self.calls.current)
 
-    def _refuse(self, op: str, operands: list[tuple[str, Any]], message: str) -> None:
+    def _refuse(self, op: str, operands: list[tuple[str, Any]], message: str, call: Call) -> None:
         values = tuple((name, value) for name, value in operands if isinstance(value, Value))
-        self._refusals.append(Refusal(op, values, message, self.site, self.calls.current))
+        self._refusals.append(Refusal(op, values, message, self.site, call))
 
     def mended(self, call: Call, args: Any, kwargs: Any, error: RuntimeError) -> tuple[Any, Any] | None:
         """The arguments with which a public function that refused its operands' dtypes does not; None where the
         refusal has another reason."""
-        known = _EARLY_CHECKS.get(call.function)
-        if known is None:
-            return None
-        names, leader = known
-        given = {**dict(zip(names, args, strict=False)), **kwargs}
-        tensors = {n: t for n in names if isinstance(t := given.get(n), torch.Tensor) and t.is_floating_point()}
-        wanted = tensors[leader].dtype if leader in tensors else None
-        # Autocast has converted all but float64 to its dtype before the check.
-        met = {n: t.dtype if call.autocast is None or t.dtype == torch.float64 else None for n, t in tensors.items()}
-        strangers = {n for n in tensors if met[n] != met[leader]} if wanted is not None else set()
-        if wanted is None or not strangers:
+        found = early_checks.agreement(call, args, kwargs)
+        if found is None:
             return None
         self._position = self.tracker.here()
-        order = sorted(tensors, key=lambda n: (n not in strangers, names.index(n)))
-        self._refuse(call.function, [(n, self.memory.read(tensors[n])) for n in order], str(error))
-        cast = {n: tensors[n].to(wanted) for n in strangers}
-        positional = [cast.get(n, a) for n, a in zip(names, args, strict=False)]
-        return (*positional, *args[len(positional) :]), {k: cast.get(k, v) for k, v in kwargs.items()}
+        self._refuse(call.function, [(n, self.memory.read(t)) for n, t in found.operands], str(error), call)
+        return found.cast(args, kwargs)
 
     def _execute(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], remembered: bool = False) -> Any:
         """Autograd saved what the program passed to a refused operation, not what it was cast to, so the kernel of its
@@ -227,7 +215,7 @@ class ObservingTape(Tape):
             found = [a.dtype for a in args if isinstance(a, torch.Tensor) and a.is_floating_point()]
             if len(set(found)) < 2:
                 raise
-            return super()._execute(func, tuple(_as(a, found[0]) for a in args), kwargs, remembered)
+            return super()._execute(func, tuple(early_checks.as_dtype(a, found[0]) for a in args), kwargs, remembered)
 
     def _was_refused(self, site: Site) -> bool:
         here = site.file, site.line, site.column
@@ -235,26 +223,15 @@ class ObservingTape(Tape):
 
     def before_module(self, module: torch.nn.Module, args: Any) -> Any:
         """Casts the input of a recurrent module that would refuse it, in Python, before anything is dispatched."""
-        if not isinstance(module, torch.nn.RNNBase) or not args:
+        found = early_checks.recurrent_input(module, args)
+        if found is None:
             return None
-        given, *rest = args
-        packed = isinstance(given, PackedSequence)
-        tensor, sizes = (given.data, given.batch_sizes) if packed else (given, None)
-        weight = module.weight_ih_l0
-        if not isinstance(tensor, torch.Tensor) or not isinstance(weight, torch.Tensor) or tensor.dtype == weight.dtype:
-            return None
-        try:
-            module.check_input(tensor, sizes)
-        except ValueError as error:
-            self._position = self.tracker.here()
-            name = type(module).__name__.lower()
-            read = self.memory.read
-            operands = (("input", read(tensor)), ("weight", read(weight)))
-            call = Call(name, gradients=torch.is_grad_enabled())
-            self._note_parameter(weight)
-            self._refusals.append(Refusal(name, operands, str(error), self.site, call))
-            return (given.to(weight.dtype), *pytree.tree_map(lambda t: _as(t, weight.dtype), tuple(rest)))
-        return None
+        self._position = self.tracker.here()
+        self._note_parameter(found.weight)
+        name = type(module).__name__.lower()
+        operands = [("input", self.memory.read(found.input)), ("weight", self.memory.read(found.weight))]
+        self._refuse(name, operands, found.message, Call(name, gradients=torch.is_grad_enabled()))
+        return found.cast()
 
     # -- what happened to real numbers -------------------------------------------------------------------------
 
@@ -307,13 +284,6 @@ class ObservingTape(Tape):
         ]
         path = self.tracker.tensors.get(id(parameter), ("", ""))[1]
         return ParameterUpdate(path, dtypes.of(parameter.dtype), site, pushed, unmoved, tuple(kept))
-
-
-def _as(argument: Any, dtype: torch.dtype) -> Any:
-    """A floating tensor in that dtype; anything else as it is."""
-    if isinstance(argument, torch.Tensor) and argument.is_floating_point() and argument.dtype != dtype:
-        return torch.ops.aten._to_copy.default(argument, dtype=dtype)
-    return argument
 
 
 def _narrow_parameters(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:

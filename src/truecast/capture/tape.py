@@ -8,6 +8,7 @@ constants) are never touched: the operations run on their twins.
 
 from __future__ import annotations
 
+import os
 from typing import Any, Literal
 
 import torch
@@ -63,6 +64,7 @@ class Tape(torch_seam.TorchDispatchMode):
         self.reads: list[Position] = []  # where the program looked at a tensor's contents (item, bool)
         self._shapes = None if fake_mode is None else Shapes(fake_mode)
         self._unknown: InputKind = unknown
+        self._process = os.getpid()
         self._on_violation = on_violation
         # Real tensors are PyTorch's to refuse, unless the recording is to go on.
         self._checks_real = fake_mode is not None or on_violation == "cast"
@@ -77,6 +79,11 @@ class Tape(torch_seam.TorchDispatchMode):
         return False
 
     @property
+    def is_elsewhere(self) -> bool:
+        """Whether this is a process that the program forked: a loader's worker computes as it would without."""
+        return os.getpid() != self._process
+
+    @property
     def site(self) -> Site:
         """Where the operation is that is being recorded, or that raised."""
         return self._position.site()
@@ -86,6 +93,8 @@ class Tape(torch_seam.TorchDispatchMode):
             if cls is not torch_seam.FakeTensor and not torch_seam.is_plain_tensor_class(cls):
                 return NotImplemented  # a subclass with its own dispatch: the tape sees what it does inside
         kwargs = kwargs or {}
+        if self.is_elsewhere:
+            return func(*args, **kwargs)
         op = learn(func)
         if op.role == "query" or (op.role == "identity" and not self.memory.holds(args[0])):
             return func(
@@ -96,6 +105,11 @@ class Tape(torch_seam.TorchDispatchMode):
             with self:
                 return func.decompose(*args, **kwargs)
         self.memory.twins.clear()
+        if op.role == "rebind" and self._unknown == "input" and any(isinstance(a, torch.UntypedStorage) for a in args):
+            result = self._execute(func, args, kwargs)  # memory from outside, a file's or another process's
+            if self.memory.knows(args[0]):
+                self.memory.drop(args[0])
+            return result
         if op.role == "constant":
             return self._record_constant(func, args[0])
         node_args, node_kwargs = self._encode(args), tuple([(k, self._encode(v)) for k, v in kwargs.items()])
