@@ -186,7 +186,7 @@ def bisect(
 
 def _bound(good: float, bad: float, bound: float | None) -> float:
     if bound is None:
-        return good + DEFAULT_SHARE * (bad - good) if math.isfinite(bad) else good + max(abs(good), 1.0)
+        return good + DEFAULT_SHARE * max(bad - good, 0.0) if math.isfinite(bad) else good + max(abs(good), 1.0)
     if math.isnan(bound):
         raise UsageError("the bound is not a number", values=f"{bound}")
     if good > bound:

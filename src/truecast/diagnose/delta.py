@@ -131,12 +131,11 @@ def _halved(units: Sequence[Chosen], carries: Test) -> list[tuple[Chosen, ...]]:
 def minimal(units: Sequence[Chosen], passes: Test) -> tuple[Chosen, ...]:
     """A minimal selection of units whose union passes a test that all of them pass; earlier units are preferred.
 
-    Divides and conquers (k units of n in about k log2 n tests where more units never fail what fewer pass), and makes
-    sure of the outcome one unit at a time.
+    Divides and conquers: k units of n in about k log2 n tests. Whatever passes and fails, each step keeps that the
+    background and what was chosen pass together; that no unit can be left out is then made sure of one at a time, since
+    more units may fail what fewer pass.
     """
     chosen = _divided([], False, list(units), passes)
-    if not passes(_union(chosen)):
-        chosen = list(units)
     index = len(chosen) - 1
     while index >= 0:
         without = chosen[:index] + chosen[index + 1 :]

@@ -138,8 +138,11 @@ def _shares(part: Part, several: bool, together: bool) -> str:
     words = [f"explains {_percent(part.share)} of the difference"]
     if together:
         words[0] += f" together with the other{'s' * (together > 1)} marked ({part.cause})"
-    words.append(f"put back alone, it takes {_percent(part.relieved)} away" if several else "")
-    return "; ".join(filter(None, words))
+    if several and part.relieved < 0:
+        words.append(f"put back alone, it adds {_percent(-part.relieved)}: effects cancel each other")
+    elif several:
+        words.append(f"put back alone, it takes {_percent(part.relieved)} away")
+    return "; ".join(words)
 
 
 def _together(part: Part, parts: tuple[Part, ...]) -> bool:
