@@ -30,6 +30,7 @@ sweep: $(READY)          # the whole OpInfo database; writes docs/status.md and 
 bench: $(READY)
 	$(BIN)/python bench/llama_step.py
 	$(BIN)/python bench/device.py
+	$(BIN)/python bench/drift.py
 
 # torch is pinned in constraints.txt: without the pin, pip may draw a CUDA build of several gigabytes.
 $(READY): pyproject.toml constraints.txt

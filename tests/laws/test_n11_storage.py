@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
 
 from tests.lowered import arithmetic, chain, compiled, stablehlo
 from truecast import dtypes
+from truecast.api.comparing import FLOAT64
 from truecast.graph import Graph, Input, Node, Output, Value
 from truecast.numerics.numerics import Numerics
 from truecast.numerics.plan import resolve
@@ -94,3 +96,19 @@ def test_n11_a_difference_of_storage_is_a_difference_of_plans() -> None:
     difference = resolve(graph, base).diff(resolve(graph, LEGACY))
     assert difference.differences == () and bool(difference)
     assert "STORAGE    legacy-xla-bf16" in str(difference)
+
+
+def test_n11_a_map_may_widen_and_then_a_cast_to_bfloat16_rounds_nothing() -> None:
+    # The reference of `truecast compare`: everything in float64, whatever the program says.
+    x, y = Value("x", dtypes.float32, (4,)), Value("y", dtypes.bfloat16, (4,))
+    z = Value("z", dtypes.bfloat16, (4,))
+    nodes = (
+        Node("aten._to_copy.default", (x,), (("dtype", dtypes.bfloat16),), (y,)),
+        Node("aten.mul.Tensor", (y, y), (), (z,)),
+    )
+    graph = Graph("square", (Input(x),), nodes, (Output(z),)).verify()
+    numbers = np.array([1 / 3, 1e-3, 1e30, 5.0])
+    with jax.enable_x64(True):
+        (got,) = compiled(graph, FLOAT64)(numbers)
+    assert got.dtype == np.float64
+    np.testing.assert_array_equal(np.asarray(got), numbers * numbers)

@@ -152,6 +152,11 @@ def test_modules_hold_what_is_inside_them_and_end_with_their_last_value() -> Non
     assert list(found)[:3] == ["", "embed", "layers"]
 
 
+def test_a_count_is_no_modules_output() -> None:
+    (module,) = measured(node("loss", 0, 0.5, 0.5, 0.25), node("count", 1, 0, 0, 0)).modules()
+    assert module.output.name == "loss"
+
+
 def test_growth_is_the_factor_from_block_to_block() -> None:
     growth = LAYERS.growth()
     assert growth is not None
@@ -167,6 +172,7 @@ def test_operations_with_the_largest_ratio_come_first() -> None:
     first, second = LAYERS.ops()
     assert (first.op, first.values, first.ratio_b) == ("aten.mm.default", 1, 16.0)
     assert (second.op, second.values, second.ratio_a, second.ratio_b) == ("aten.mul.Tensor", 7, 1.0, 4.0)
+    assert (second.error_a, second.error_b) == (2**-8, 2**-6)
 
 
 def test_a_decision_may_be_where_they_part_first() -> None:

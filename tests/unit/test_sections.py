@@ -109,6 +109,17 @@ def test_layers_that_differ_in_names_alone_are_compiled_once() -> None:
     assert observer.compilations == 2, "the first reads x twice, the others x and what came before"
 
 
+def test_runs_share_what_their_plans_decide_alike() -> None:
+    graph = graph_of("a", "b")
+    plans = [resolve(graph, Numerics.preset(name)) for name in ("eager", "cuda", "torch_xla-2.9")]
+    compiled: dict[Any, Any] = {}
+    for plan in plans:
+        observer = Observer(plan, (range(2),), frozenset(), compiled=compiled)
+        observer.start({"x": torch.ones(4, dtype=torch.bfloat16)}, (1, 2))
+        observer.run(0)
+    assert len(compiled) == 2, "eager and cuda decide alike"
+
+
 def test_between_sections_nothing_is_kept_that_nobody_reads() -> None:
     graph = graph_of(*"abcdef")
     plan = resolve(graph, Numerics.preset("eager"))

@@ -107,7 +107,7 @@ def compare(
             runs.not_computed(),
             tuple(o.value.name for o in captured.graph.outputs if o.value is not None and o.kind == "result"),
             _train(captured, runs, tensors, steps) if steps else None,
-            _notes(named, compiler_rounding),
+            (*_notes(named, compiler_rounding), *runs.notes()),
         )
     )
 
@@ -142,13 +142,20 @@ class _Runs:
         self.graph = graph
         self._stretches = cut(graph, _MOST_NODES, _MOST_ELEMENTS)
         self._results = frozenset(o.value.name for o in graph.outputs if o.value is not None)
-        self._plans = {name: resolve(graph, numerics) for name, numerics in chosen.items()}
-        self._declared = _as_declared(graph) if chosen["reference"].storage == FLOAT64.storage else {}
+        self._plans = plans = {name: resolve(graph, numerics) for name, numerics in chosen.items()}
+        declared = _as_declared(graph) if chosen["reference"].storage == FLOAT64.storage else {}
         mends = chosen["honest"].on_mismatch
-        self._fallback = resolve(graph, Numerics.preset("eager").with_settings(on_mismatch=mends))
+        fallback = resolve(graph, Numerics.preset("eager").with_settings(on_mismatch=mends))
         watched = frozenset(v.name for node in graph.nodes for v in self._watched(node))
-        self._observers = self._made(watched)
-        self._silent: dict[str, Observer] | None = None
+        compiled: dict[tuple[Any, ...], Any] = {}
+        self._observers = {
+            name: Observer(plan, self._stretches, watched, compiled=compiled)
+            for name, plan in plans.items()
+            if name != "reference"
+        }
+        self._observers["reference"] = Observer(
+            plans["reference"], self._stretches, watched, declared, fallback, compiled
+        )
 
     def observe(self, tensors: Mapping[str, Any], seed: Sequence[int]) -> tuple[list[NodeDrift], list[Decision]]:
         """One call under all four, section by section."""
@@ -169,31 +176,23 @@ class _Runs:
 
     def step(self, tensors: Mapping[str, Mapping[str, Any]], seed: Sequence[int]) -> dict[str, list[Any]]:
         """The outputs of one call under each of the four, from the contents that each has for the graph's inputs."""
-        if self._silent is None:
-            self._silent = self._made(frozenset())
         outputs = {}
-        for name, observer in self._silent.items():
+        for name, observer in self._observers.items():
             observer.start(tensors[name], seed)
             for number in range(len(observer)):
                 observer.run(number)
             outputs[name] = observer.outputs()
         return outputs
 
+    def notes(self) -> list[str]:
+        """How many nodes A and B decide differently, whether or not it shows in a value."""
+        difference = self._plans["a"].diff(self._plans["b"])
+        decided = len(difference.differences)
+        return [f"A and B decide {decided} of {len(self.graph.nodes)} nodes differently"] * bool(difference)
+
     def not_computed(self) -> tuple[NotComputed, ...]:
         reasons = self._observers["reference"].as_declared
         return tuple(NotComputed(n.name, n.op, n.site, why) for n in self.graph.nodes if (why := reasons.get(n.name)))
-
-    def _made(self, watched: frozenset[str]) -> dict[str, Observer]:
-        return {
-            name: Observer(
-                plan,
-                self._stretches,
-                watched,
-                self._declared if name == "reference" else None,
-                self._fallback if name == "reference" else None,
-            )
-            for name, plan in self._plans.items()
-        }
 
     def _watched(self, node: Node) -> list[Value]:
         """The values of a node to measure: floating ones that it computes or the program returns, and decisions."""

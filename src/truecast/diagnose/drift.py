@@ -8,7 +8,8 @@ result. All numbers here are defined in docs/compare.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,8 +129,8 @@ class Training:
 
 @dataclass(frozen=True, slots=True)
 class ModuleDrift:
-    """A module, as far as one phase runs through it. output: the last value it makes; worst: the value with the
-    largest ratio of B to the honest error."""
+    """A module, as far as one phase runs through it. output: the last value it makes that has any error (a mask or a
+    count has none); worst: the value with the largest ratio of B to the honest error."""
 
     module: str
     phase: str
@@ -140,10 +141,15 @@ class ModuleDrift:
 
 @dataclass(frozen=True, slots=True)
 class OpDrift:
-    """All nodes of one overload: how many, the medians of their ratios, and the one with the largest of B."""
+    """All values of one overload: how many, the medians of their errors (rms), of their median ULPs and of their
+    ratios, and the one with the largest ratio of B."""
 
     op: str
     values: int
+    error_a: float
+    error_b: float
+    ulps_a: float
+    ulps_b: float
     ratio_a: float | None
     ratio_b: float | None
     worst: NodeDrift
@@ -190,7 +196,7 @@ class Measurements:
             for path in _around(node.site.module):
                 inside.setdefault((path, node.site.phase), []).append(node)
         return tuple(
-            ModuleDrift(path, phase, len(nodes), nodes[-1], max(nodes, key=_ratio_b))
+            ModuleDrift(path, phase, len(nodes), _output(nodes), max(nodes, key=_ratio_b))
             for (path, phase), nodes in inside.items()
         )
 
@@ -201,8 +207,11 @@ class Measurements:
             by_op.setdefault(node.op, []).append(node)
         found = []
         for op, nodes in by_op.items():
-            a, b = zip(*(node.ratios for node in nodes), strict=True)
-            found.append(OpDrift(op, len(nodes), _median(a), _median(b), max(nodes, key=_ratio_b)))
+            a, b = [n.a for n in nodes], [n.b for n in nodes]
+            errors = [statistics.median_low(e.rms for e in run) for run in (a, b)]
+            ulps = [statistics.median_low(e.ulps_median for e in run) for run in (a, b)]
+            ratio_a, ratio_b = (_median(n.ratios[run] for n in nodes) for run in (0, 1))
+            found.append(OpDrift(op, len(nodes), *errors, *ulps, ratio_a, ratio_b, max(nodes, key=_ratio_b)))
         return tuple(sorted(found, key=lambda o: (-_ratio_b(o.worst), o.op)))
 
     def blocks(self) -> tuple[ModuleDrift, ...]:
@@ -341,10 +350,15 @@ def _around(module: str) -> Iterator[str]:
         yield ".".join(parts[:count])
 
 
+def _output(nodes: Sequence[NodeDrift]) -> NodeDrift:
+    """The last one with an error, else the last one."""
+    return next((n for n in reversed(nodes) if n.a.rms or n.b.rms or n.honest.rms), nodes[-1])
+
+
 def _ratio_b(node: NodeDrift) -> float:
     return node.ratios[1] or 0.0
 
 
 def _median(ratios: Iterable[float | None]) -> float | None:
-    known = sorted(r for r in ratios if r is not None)
-    return known[(len(known) - 1) // 2] if known else None
+    known = [r for r in ratios if r is not None]
+    return statistics.median_low(known) if known else None

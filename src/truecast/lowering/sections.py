@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from truecast.graph import Graph, Input, Node, Output, Value, map_values
+from truecast.numerics.numerics import Numerics
 from truecast.numerics.plan import Plan
 from truecast.numerics.regions import reads
 from truecast.sites import UNKNOWN
@@ -125,7 +126,8 @@ def sections(
 
 
 def canonical(section: Section) -> tuple[Section, dict[str, str]]:
-    """The section with its values named in order and its regions numbered from 1, and the new name of each value."""
+    """The section with its values named in order, its regions numbered from 1, and a policy without a name; and the new
+    name of each value."""
     names: dict[str, str] = {}
     regions: dict[int, int] = {0: 0}
 
@@ -144,7 +146,10 @@ def canonical(section: Section) -> tuple[Section, dict[str, str]]:
         replace(d, region=regions.setdefault(d.region, len(regions)), rule=None, why="", decided_by=())
         for d in section.plan.decisions
     )
-    plan = replace(section.plan, graph=Graph("section", inputs, nodes, outputs), decisions=decisions)
+    # What lowering reads of a policy besides decisions; its name and target change nothing on one machine.
+    policy = section.plan.numerics
+    policy = Numerics("section", storage=policy.storage, subnormals=policy.subnormals)
+    plan = Plan(Graph("section", inputs, nodes, outputs), policy, decisions)
     return (
         Section(
             plan,

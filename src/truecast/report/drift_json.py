@@ -47,6 +47,10 @@ def document(measured: Measurements) -> dict[str, Any]:
             {
                 "op": op.op,
                 "values": op.values,
+                "error_a": op.error_a,
+                "error_b": op.error_b,
+                "ulps_a": op.ulps_a,
+                "ulps_b": op.ulps_b,
                 "ratio_a": op.ratio_a,
                 "ratio_b": op.ratio_b,
                 "worst": op.worst.name,

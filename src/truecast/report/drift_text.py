@@ -112,12 +112,13 @@ def modules(measured: Measurements, most: int = 0) -> Rows:
 
 
 def ops(measured: Measurements, most: int = 0) -> Rows:
-    """Each overload, with the medians of its ratios and the value with the largest."""
+    """Each overload, with the medians of its errors and the value with the largest ratio."""
     found = measured.ops()
     cells = tuple(
         (
             op.op,
             str(op.values),
+            *map(_number, (op.error_a, op.error_b, op.ulps_a, op.ulps_b)),
             _number(op.ratio_a),
             _number(op.ratio_b),
             _number(op.worst.ratios[1]),
@@ -125,8 +126,9 @@ def ops(measured: Measurements, most: int = 0) -> Rows:
         )
         for op in (found[:most] if most else found)
     )
-    headings = ("operation", "values", "A/honest", "B/honest", "largest B/honest", "there")
-    return Rows("by operation: median ratio to the honest error", headings, cells, 1, len(found) - len(cells))
+    errors = ("error A", "error B", "ULPs A", "ULPs B", "A/honest", "B/honest")
+    headings = ("operation", "values", *errors, "largest B/honest", "there")
+    return Rows("by operation: medians over its values", headings, cells, 1, len(found) - len(cells))
 
 
 def values(measured: Measurements) -> Rows:

@@ -7,7 +7,7 @@ it, and let go after. Sections that differ in names alone (the layers of a model
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
@@ -17,7 +17,7 @@ from truecast import dtypes
 from truecast.dtypes import DType
 from truecast.graph import Value
 from truecast.lowering.fingerprint import fingerprint
-from truecast.lowering.observed import Arrays, NotInThisDType, Values, draw_keys, function_of
+from truecast.lowering.observed import NotInThisDType, Values, draw_keys, function_of
 from truecast.lowering.sections import Section, canonical, sections
 from truecast.numerics.plan import Plan
 from truecast.ops.operands import draws_random_bits
@@ -25,7 +25,7 @@ from truecast.runtime.client import client
 from truecast.runtime.executable import compile_options
 from truecast.runtime.transfer import Transfers, to_device
 
-_Key = tuple[Any, ...]
+_Key: TypeAlias = tuple[Any, ...]
 
 
 class Observer:
@@ -33,7 +33,8 @@ class Observer:
 
     stretches: where the sections are cut. observed: names of values to hand out. as_declared: decisions for nodes that
     the Plan's storage map does not apply to, by name, and why; nodes whose rule can't compute in the mapped dtype join
-    them as they are met, with the decision that `fallback` has for them.
+    them as they are met, with the decision that `fallback` has for them. compiled: executables that runs of one Graph
+    share, where their Plans decide alike.
     """
 
     def __init__(
@@ -43,12 +44,13 @@ class Observer:
         observed: frozenset[str],
         as_declared: Mapping[str, str] | None = None,
         fallback: Plan | None = None,
+        compiled: dict[_Key, Any] | None = None,
     ) -> None:
         self.as_declared: dict[str, str] = {}
         self._plan, self._fallback = plan, fallback
         self._stretches, self._observed = tuple(stretches), observed
         self._storage: dict[DType, DType] = {dtypes.of(a): dtypes.of(b) for a, b in plan.numerics.storage}
-        self._compiled: dict[_Key, Any] = {}
+        self._compiled: dict[_Key, Any] = {} if compiled is None else compiled
         self._inputs = {entry.value.name: entry.value for entry in plan.graph.inputs}
         self._sections: tuple[Section, ...] = ()
         self._declare(as_declared or {})
@@ -115,15 +117,17 @@ class Observer:
 
     def _executable(self, section: Section, given: Values, keys: Any) -> Any:
         shapes = jax.tree.map(lambda array: jax.ShapeDtypeStruct(array.shape, array.dtype), (given, keys))
+        options = compile_options(section.plan)
         key = (
             fingerprint(section.plan, "cpu"),
+            str(options),
             *(section.wide_in, section.wide_out, section.observed, section.as_declared),
             str(shapes),
         )
         if key not in self._compiled:
             with jax.enable_x64(True):
                 lowered = jax.jit(function_of(section)).lower(*shapes)
-                self._compiled[key] = lowered.compile(compiler_options=compile_options(section.plan))
+                self._compiled[key] = lowered.compile(compiler_options=options)
         return self._compiled[key]
 
     def _array(self, value: Value) -> Any:
@@ -145,6 +149,3 @@ class Observer:
         for kept, needed in ((self._held.rounded, rounded), (self._held.wide, wide)):
             for name in [name for name in kept if name not in needed]:
                 del kept[name]
-
-
-__all__ = ["Arrays", "Observer"]
