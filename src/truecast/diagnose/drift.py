@@ -208,10 +208,19 @@ class Measurements:
         found = []
         for op, nodes in by_op.items():
             a, b = [n.a for n in nodes], [n.b for n in nodes]
-            errors = [statistics.median_low(e.rms for e in run) for run in (a, b)]
-            ulps = [statistics.median_low(e.ulps_median for e in run) for run in (a, b)]
-            ratio_a, ratio_b = (_median(n.ratios[run] for n in nodes) for run in (0, 1))
-            found.append(OpDrift(op, len(nodes), *errors, *ulps, ratio_a, ratio_b, max(nodes, key=_ratio_b)))
+            found.append(
+                OpDrift(
+                    op,
+                    len(nodes),
+                    statistics.median_low(e.rms for e in a),
+                    statistics.median_low(e.rms for e in b),
+                    statistics.median_low(e.ulps_median for e in a),
+                    statistics.median_low(e.ulps_median for e in b),
+                    _median(n.ratios[0] for n in nodes),
+                    _median(n.ratios[1] for n in nodes),
+                    max(nodes, key=_ratio_b),
+                )
+            )
         return tuple(sorted(found, key=lambda o: (-_ratio_b(o.worst), o.op)))
 
     def blocks(self) -> tuple[ModuleDrift, ...]:
