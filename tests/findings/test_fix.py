@@ -93,9 +93,12 @@ def changed(before: bytes, after: bytes) -> list[str]:
             id="a float32 layer reads it too",
         ),
         pytest.param(
-            "angle = table * 3\nx = latents * torch.sin(angle)\nlinear(x)\n",
-            ["x = (latents * torch.sin(angle)).to(latents.dtype)"],
-            ["10: casts float32 to bfloat16 once, moves 192 B, mends 1 finding"],
+            "angle = wide(latents.float())\nlinear(torch.sin(angle))\nother(torch.cos(angle))\n",
+            ["linear(torch.sin(angle).to(torch.bfloat16))", "other(torch.cos(angle).to(torch.bfloat16))"],
+            [
+                "10: casts float32 to bfloat16 once, moves 192 B, mends 1 finding",
+                "11: casts float32 to bfloat16 once, moves 192 B, mends 1 finding",
+            ],
             id="an angle stays in float32",
         ),
         pytest.param(
@@ -111,9 +114,12 @@ def changed(before: bytes, after: bytes) -> list[str]:
             id="a loop",
         ),
         pytest.param(
-            "x = torch.ones(4, 16)\na, b = x.chunk(2, -1)\nlinear(a)\n",
-            ["linear(a.to(torch.bfloat16))"],
-            ["11: casts float32 to bfloat16 once, moves 192 B, mends 1 finding"],
+            "x = wide(torch.ones(1, 8))\na = torch.broadcast_tensors(x, latents)[0]\nlinear(a)\nother(a)\nwide(x)\n",
+            ["linear(a.to(torch.bfloat16))", "other(a.to(torch.bfloat16))"],
+            [
+                "11: casts float32 to bfloat16 once, moves 192 B, mends 1 finding",
+                "12: casts float32 to bfloat16 once, moves 192 B, mends 1 finding",
+            ],
             id="a tuple is no tensor",
         ),
         pytest.param(

@@ -90,7 +90,7 @@ def test_a_file_that_changed_meanwhile_is_not_touched(
 
 
 def test_a_file_written_while_the_script_runs_is_not_touched(train: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    writes = SCRIPT + b"open(__file__, 'ab').write(b'# meanwhile\\r\\n')\r\n"
+    writes = SCRIPT + b"open(__file__, 'ab').write(b'# meanwhile\\r\\n'); import os; os.utime(__file__, (0, 0))\r\n"
     train.write_bytes(writes)
     code, _, err = ends(capsys, "--write")
     assert code == 2

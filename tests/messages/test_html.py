@@ -35,8 +35,8 @@ class Block(torch.nn.Module):
 
 model = torch.nn.Sequential(*(Block() for _ in range(6)))
 x = torch.ones(2, 4, dtype=torch.bfloat16)
-scale = torch.full((2, 1), 0.5)  # <b>"quoted" & 'bold'</b> </script>
-model(model(x) * scale)
+scale = {"</script>": torch.full((2, 1), 0.5)}  # <b>"quoted" & 'bold'</b>
+model(model(x) * scale["</script>"])
 """
 
 
@@ -59,7 +59,7 @@ def test_it_says_what_the_terminal_says(report: Report) -> None:
         assert said in " ".join(outline.text.values())
     assert [a["id"] for t, a in outline.elements if t == "article"] == ["finding-1"]
     assert "^^^^^^^^^^^^^^^^" in outline.text["span"]
-    assert "+ model((model(x) * scale).to(torch.bfloat16))" in outline.text["span"]
+    assert '+ model((model(x) * scale["</script>"]).to(torch.bfloat16))' in outline.text["span"]
 
 
 def test_what_the_source_says_is_text(report: Report) -> None:
