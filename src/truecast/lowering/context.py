@@ -17,6 +17,7 @@ from truecast.dtypes import DType
 from truecast.errors import UnsupportedError
 from truecast.graph import Node, Value
 from truecast.lowering import accumulation, products
+from truecast.lowering.cpu_products import Permutations
 from truecast.lowering.division import divided
 from truecast.numerics.plan import Decision
 
@@ -30,10 +31,18 @@ class Context:
         no arithmetic. accumulate: the dtype of sums (== compute where the decision has none).
     outputs: the node's output Values; shape and dtype: those of the first one, as the device holds it.
     key: the node's own random key (law N8); only a node that draws random bits has one.
+    permutations: known of the whole program, where it is lowered for XLA:CPU.
     """
 
-    def __init__(self, node: Node, decision: Decision, storage: dict[DType, DType], key: Array | None) -> None:
-        self.node, self.decision = node, decision
+    def __init__(
+        self,
+        node: Node,
+        decision: Decision,
+        storage: dict[DType, DType],
+        key: Array | None,
+        permutations: Permutations | None = None,
+    ) -> None:
+        self.node, self.decision, self._permutations = node, decision, permutations
         self._storage, self._key = storage, key
         self.outputs: tuple[Value | None, ...] = node.outputs
         self.compute: Any = None if decision.compute is None else dtypes.numpy_dtype(decision.compute)
@@ -128,7 +137,14 @@ class Context:
         batch: tuple[Sequence[int], Sequence[int]] = ((), ()),
     ) -> Array:
         """The contraction of a and b, returned in `accumulate` (laws N4, N5)."""
-        return products.dot(a, b, (contract, batch), self.accumulate, self.decision.algorithm)
+        return products.dot(a, b, (contract, batch), self.accumulate, self.decision.algorithm, self._permutations)
+
+    def permuted(self, x: Array, order: Sequence[int]) -> Array:
+        """lax.transpose(x, order), which a `dot` may undo."""
+        result = lax.transpose(x, order)
+        if self._permutations is not None:
+            self._permutations.note(result, x, order)
+        return result
 
     def convolve(self, lhs: Array, rhs: Array, **window: Any) -> Array:
         """lax.conv_general_dilated(lhs, rhs, **window), returned in `accumulate` (laws N4, N5)."""

@@ -20,6 +20,7 @@ from truecast.dtypes import DType
 from truecast.errors import UnsupportedError
 from truecast.graph import Graph, Node, Value
 from truecast.lowering.context import Array, Context
+from truecast.lowering.cpu_products import Permutations
 from truecast.lowering.registry import rule_for
 from truecast.numerics.plan import Decision, Plan
 from truecast.numerics.regions import exits
@@ -40,8 +41,10 @@ def needs_seed(graph: Graph) -> bool:
     return any(draws_random_bits(node) for node in graph.nodes)
 
 
-def function_of(plan: Plan) -> Callable[..., tuple[Array, ...]]:
+def function_of(plan: Plan, target: str = "") -> Callable[..., tuple[Array, ...]]:
     """A function of the graph's inputs, in order, to its outputs, in order, for jax.jit to trace.
+
+    target: the kind of device it is for, where that decides how a product is written down; never what it computes.
 
     If `needs_seed(plan.graph)`, the function takes one more argument after the inputs: uint32[2], the seed of
     this call (law N8). Whoever runs the program draws both words anew at each call, from torch's default CPU
@@ -55,7 +58,7 @@ def function_of(plan: Plan) -> Callable[..., tuple[Array, ...]]:
 
     def run(*arguments: Array) -> tuple[Array, ...]:
         inputs, seed = (arguments[:-1], arguments[-1]) if seeded else (arguments, None)
-        engine = Engine(plan, seed)
+        engine = Engine(plan, seed, target)
         for entry, array in zip(graph.inputs, inputs, strict=True):
             engine.rounded[entry.value.name] = array
         for node, decision in zip(graph.nodes, plan.decisions, strict=True):
@@ -84,8 +87,9 @@ def _refuse_complex32(graph: Graph) -> None:
 class Engine:
     """Runs the nodes of one Plan; `observed.py` looks into it."""
 
-    def __init__(self, plan: Plan, seed: Array | None) -> None:
+    def __init__(self, plan: Plan, seed: Array | None, target: str = "") -> None:
         self.seed = seed
+        self.permutations = Permutations() if target == "cpu" else None
         self.draws = 0  # nodes that drew random bits so far
         self.storage: dict[DType, DType] = {dtypes.of(a): dtypes.of(b) for a, b in plan.numerics.storage}
         self.rounded: dict[str, Array] = {}
@@ -96,7 +100,7 @@ class Engine:
     def run(self, node: Node, decision: Decision) -> None:
         op = ops.lookup(node.op)
         rule = rule_for(node)
-        context = Context(node, decision, self.storage, self._next_key(node))
+        context = Context(node, decision, self.storage, self._next_key(node), self.permutations)
         numeric: frozenset[str] = frozenset()
         target = None
         elementwise = False

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from truecast import dtypes
+from truecast.lowering import cpu_products
 from truecast.numerics.algorithms import Algorithm, algorithm
 
 Array: TypeAlias = jax.Array
@@ -31,10 +32,19 @@ _PAIRS: dict[int, tuple[tuple[int, int], ...]] = {
 }
 
 
-def dot(lhs: Array, rhs: Array, dimension_numbers: Any, accumulate: Any, algorithm_name: str) -> Array:
-    """lax.dot_general under a named algorithm, in `accumulate`."""
+def dot(
+    lhs: Array,
+    rhs: Array,
+    dimension_numbers: Any,
+    accumulate: Any,
+    algorithm_name: str,
+    permutations: cpu_products.Permutations | None = None,
+) -> Array:
+    """lax.dot_general under a named algorithm, in `accumulate`. permutations: None where it isn't XLA:CPU's to do."""
 
     def product(a: Array, b: Array, accumulator: Any) -> Array:
+        if permutations is not None:
+            return cpu_products.dot(a, b, *dimension_numbers, accumulator, permutations)
         return lax.dot_general(
             a, b, dimension_numbers, precision=lax.Precision.HIGHEST, preferred_element_type=accumulator
         )

@@ -150,7 +150,7 @@ class Program:
             return export.export(self._jitted(()), platforms=[self.target])(*self._specifications())
 
     def _jitted(self, donate: tuple[str, ...]) -> Any:
-        function = emit.function_of(self.plan) if self.saved is None else self.saved.exported.call
+        function = emit.function_of(self.plan, self.target) if self.saved is None else self.saved.exported.call
         positions = [i for i, entry in enumerate(self.graph.inputs) if entry.value.name in donate]
         return jax.jit(function, keep_unused=True, donate_argnums=tuple(positions))
 

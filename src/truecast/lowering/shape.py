@@ -48,25 +48,29 @@ def expand(ctx: Context, self: Array, **_: Any) -> Array:
 
 @lowers("permute permute_copy")
 def permute(ctx: Context, self: Array, dims: Sequence[int]) -> Array:
-    return lax.transpose(self, [axis_of(d, self.ndim) for d in dims])
+    return ctx.permuted(self, [axis_of(d, self.ndim) for d in dims])
 
 
 @lowers("t t_copy")
 def t(ctx: Context, self: Array) -> Array:
-    return lax.transpose(self, tuple(reversed(range(self.ndim))))
+    return ctx.permuted(self, tuple(reversed(range(self.ndim))))
 
 
 @lowers("transpose transpose_copy")
 def transpose(ctx: Context, self: Array, dim0: int, dim1: int) -> Array:
-    return swap(self, dim0, dim1)
+    return ctx.permuted(self, _swapping(self, dim0, dim1))
 
 
 def swap(self: Array, dim0: int, dim1: int) -> Array:
+    return lax.transpose(self, _swapping(self, dim0, dim1))
+
+
+def _swapping(self: Array, dim0: int, dim1: int) -> list[int]:
     order = list(range(self.ndim))
     if order:
         a, b = axis_of(dim0, self.ndim), axis_of(dim1, self.ndim)
         order[a], order[b] = order[b], order[a]
-    return lax.transpose(self, order)
+    return order
 
 
 # --------------------------------------------------------------------------------------------------- bit patterns
