@@ -8,6 +8,7 @@ A leaf: imports nothing of truecast, torch or jax. Nothing else in truecast read
     TRUECAST_NUMERICS    the policy where the program names none: a preset's name or a TOML file's path
     TRUECAST_FALLBACK    "error" forbids that the CPU runs what the pjrt device has no lowering for
     TRUECAST_EAGER       "1": the pjrt device runs each operation at once, for debugging
+    TRUECAST_MEMORY      "release": memory that the pjrt device gives back goes to the system, not to the next program
 """
 
 from __future__ import annotations
@@ -85,3 +86,11 @@ def eager() -> bool:
     if value not in ("0", "1"):
         raise UsageError("TRUECAST_EAGER has an unknown value", values=value, help='"0" or "1"')
     return value == "1"
+
+
+def keeps_memory() -> bool:
+    """Whether memory that the pjrt device gives back stays with the process (not with TRUECAST_MEMORY=release)."""
+    value = os.environ.get("TRUECAST_MEMORY", "keep")
+    if value not in ("keep", "release"):
+        raise UsageError("TRUECAST_MEMORY has an unknown value", values=value, help='"keep" or "release"')
+    return value == "keep"

@@ -20,5 +20,5 @@ def test_the_example_runs(capsys):
 
 
 def test_the_settings_named_are_settings():
-    assert set(re.findall(r"TRUECAST_[A-Z]+", PAGE)) == {"TRUECAST_FALLBACK", "TRUECAST_EAGER"}
+    assert set(re.findall(r"TRUECAST_[A-Z]+", PAGE)) == {"TRUECAST_FALLBACK", "TRUECAST_EAGER", "TRUECAST_MEMORY"}
     assert all(name in (settings.__doc__ or "") for name in re.findall(r"TRUECAST_[A-Z]+", PAGE))

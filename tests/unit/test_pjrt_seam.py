@@ -32,6 +32,12 @@ def test_the_installed_versions_are_within_the_bounds() -> None:
         assert (0, 10, 2) <= version < (0, 11)
 
 
+def test_memory_is_what_a_run_takes() -> None:
+    found = pjrt_seam.memory(compiled(lambda x, y: (x + y, jnp.sort(x)), F32, F32, donate_argnums=(0,)))
+    assert (found.arguments, found.results, found.shared) == (8192, 8192, 4096)
+    assert found.total == 12288 + found.temporary
+
+
 def test_an_executable_survives_as_bytes() -> None:
     client = pjrt_seam.platform_client("cpu")
     payload = compiled(lambda x, y: (x + y, x * y), F32, F32).serialize()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from truecast import settings
 from truecast.errors import UsageError
 from truecast.numerics import autocast
 from truecast.numerics.scope import policy
@@ -23,12 +24,15 @@ def device(index: int = 0) -> torch.device:
     from truecast.capture.device.registration import register
     from truecast.capture.device.state import state
     from truecast.runtime.device import DeviceExecutor
+    from truecast.runtime.host_memory import keep_freed_memory
 
     if index:
         raise UsageError(
             "there is one pjrt device in a process", values=f"index {index}", help="tc.device(), or 'pjrt'"
         )
     if not state.registered:
+        if settings.keeps_memory():
+            keep_freed_memory()
         names = sorted({name for device_type in autocast.DEVICE_TYPES for name in autocast.lists(device_type)})
         register(DeviceExecutor("cpu"), names, lambda name: autocast.lists(policy().autocast).get(name))
     return state.device

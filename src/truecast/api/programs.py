@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
+import torch
 from torch.utils import _pytree as pytree
 
 from truecast.capture import dynamo, recorder
@@ -17,7 +18,7 @@ from truecast.lowering.calling import Calling, of_graph
 from truecast.lowering.program import TARGETS, Program
 from truecast.numerics.numerics import Numerics
 from truecast.numerics.plan import Plan, resolve
-from truecast.numerics.scope import Policy, policy
+from truecast.numerics.scope import Policy, numerics, policy
 from truecast.runtime import archive
 from truecast.runtime.backend import runtime
 
@@ -68,13 +69,16 @@ def dynamo_backend(module: Any, example_inputs: Sequence[Any], *, options: Mappi
     """`torch.compile(f, backend="truecast", options={"numerics": "tpu"})`, forward and backward.
 
     Without a "numerics" option the policy in force at each call holds, for the backward pass the one in force
-    as it runs; a policy that was not met before compiles anew (law N9).
+    as it runs; a policy that was not met before compiles anew (law N9). On tensors of the pjrt device the operations
+    are recorded among the others there.
     """
     chosen = dict(options or {})
     named = chosen.pop("numerics", None)
     if chosen:
         raise UsageError(f"unknown option {next(iter(chosen))!r} of the truecast backend", help="it takes 'numerics'")
     fixed = None if named is None else policy(named)
+    if any(isinstance(t, torch.Tensor) and t.device.type == "pjrt" for t in example_inputs):
+        return module if fixed is None else dynamo.on_device(module, example_inputs, lambda: numerics(fixed))
 
     return dynamo.backend(
         module,

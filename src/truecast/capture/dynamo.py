@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -63,6 +64,23 @@ def backend(
 
     forward, backward = compiler("forward"), compiler("backward")
     return torch_seam.aot_autograd(module, example_inputs, forward=forward, backward=backward)
+
+
+def on_device(module: Any, example_inputs: Sequence[Any], scope: Callable[[], AbstractContextManager[Any]]) -> Any:
+    """What runs instead of `module` on tensors of the device: its operations, recorded among the others there, those of
+    the backward pass too within `scope()`."""
+
+    def compiler(part: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        def call(arguments: list[Any]) -> Any:
+            tensors = list(arguments)
+            arguments.clear()
+            with scope():
+                return part(*tensors)
+
+        call._boxed_call = True  # type: ignore[attr-defined]
+        return call
+
+    return torch_seam.aot_autograd(module, example_inputs, forward=compiler, backward=compiler)
 
 
 def _boxed(captured: Captured, compile: Callable[[Captured], Runner]) -> Callable[..., Any]:

@@ -7,6 +7,8 @@ so that a new release of PyTorch shows here, not as a wrong Graph. Schemas have 
 from __future__ import annotations
 
 import functools
+import importlib.abc
+import importlib.util
 import itertools
 import logging
 import sys
@@ -496,3 +498,45 @@ def hide_from_dynamo(function: Any) -> None:
     dynamo = torch._C._dynamo.eval_frame
     skip = dynamo._FrameAction.SKIP
     dynamo.set_code_exec_strategy(function.__code__, dynamo._FrameExecStrategy(skip, skip))
+
+
+def plain_to_dynamo(cls: type) -> None:
+    """torch.compile takes tensors of the class as it takes torch.Tensor's own; it would refuse them for their dispatch.
+
+    Dynamo's import takes seconds, so this waits for it. Rests on VariableBuilder._type_dispatch_impl, the table of what
+    wraps a value of exactly this type, and on infer_subclass_type.
+    """
+
+    def teach(builder: Any) -> None:
+        for trace_numpy in (False, True):
+            builder.VariableBuilder._type_dispatch_impl(trace_numpy)[cls] = builder.VariableBuilder.wrap_tensor
+        subclass_of = builder.infer_subclass_type
+        builder.infer_subclass_type = lambda value: None if type(value) is cls else subclass_of(value)
+
+    name = "torch._dynamo.variables.builder"
+    if name in sys.modules:
+        teach(sys.modules[name])
+    else:
+        sys.meta_path.insert(0, _AfterImport(name, teach))
+
+
+class _AfterImport(importlib.abc.MetaPathFinder):
+    """Calls `then` with a module as soon as it has been imported."""
+
+    def __init__(self, name: str, then: Callable[[Any], None]) -> None:
+        self.name, self.then = name, then
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:
+        if fullname != self.name:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        assert spec is not None and spec.loader is not None
+        execute = spec.loader.exec_module
+
+        def execute_and_tell(module: Any) -> None:
+            execute(module)
+            self.then(module)
+
+        spec.loader.exec_module = execute_and_tell  # type: ignore[method-assign]
+        return spec

@@ -26,10 +26,9 @@ from truecast.runtime.transfer import Transfers, to_device, to_torch
 
 @dataclass(frozen=True)
 class Prepared:
-    """execute: arrays to arrays. scalar_dtypes: of the inputs that are Python numbers. origin: "compiled", "disk" or
-    "memory"."""
+    """scalar_dtypes: of the inputs that are Python numbers. origin: "compiled", "disk" or "memory"."""
 
-    execute: Any
+    loaded: pjrt_seam.Loaded
     scalar_dtypes: tuple[torch.dtype, ...]
     origin: str
 
@@ -65,7 +64,7 @@ class DeviceExecutor:
         except pjrt_seam.RuntimeFault as fault:
             raise _translated(fault) from fault
         scalars = tuple(dtypes.torch_dtype(entry.value.dtype) for entry in graph.inputs if entry.kind == "scalar")
-        return Prepared(executable.loaded.execute, scalars, executable.origin)
+        return Prepared(executable.loaded, scalars, executable.origin)
 
     def run(self, prepared: Prepared, buffers: list[Any], scalars: list[Any], words: list[list[int]]) -> list[Any]:
         """Starts the program; it may return before the results are there."""
@@ -75,7 +74,7 @@ class DeviceExecutor:
         if words:
             arrays.append(self._small(torch.tensor(words, dtype=torch.int64, device="cpu").to(torch.uint32)))
         try:
-            return list(prepared.execute(arrays))
+            return list(prepared.loaded.execute(arrays))
         except (pjrt_seam.RuntimeFault, ValueError) as fault:
             raise _translated(fault) from fault
 

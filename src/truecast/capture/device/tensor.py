@@ -98,6 +98,10 @@ class PjrtTensor(torch.Tensor):
     def tolist(self) -> Any:
         return self.detach().cpu().tolist()
 
+    def __coerce_same_metadata_as_tangent__(self, metadata: Any, cls: type | None = None) -> PjrtTensor | None:
+        """AOTAutograd traces with fake tensors, and expects a gradient that is none of the device's class."""
+        return self if metadata is None else None
+
     def __deepcopy__(self, memo: dict[int, Any]) -> PjrtTensor:
         if id(self) in memo:
             return memo[id(self)]
@@ -119,3 +123,4 @@ class PjrtTensor(torch.Tensor):
 
 
 torch_seam.hide_from_dynamo(PjrtTensor.__dict__["__torch_dispatch__"].__func__)
+torch_seam.plain_to_dynamo(PjrtTensor)
