@@ -34,8 +34,9 @@ def test_the_installed_versions_are_within_the_bounds() -> None:
 
 def test_memory_is_what_a_run_takes() -> None:
     found = pjrt_seam.memory(compiled(lambda x, y: (x + y, jnp.sort(x)), F32, F32, donate_argnums=(0,)))
-    assert (found.arguments, found.results, found.shared) == (8192, 8192, 4096)
-    assert found.total == 12288 + found.temporary
+    assert (found.arguments, found.shared) == (8192, 4096)
+    assert 8192 <= found.results <= 8192 + 64  # and the table of the results
+    assert found.total == 8192 + found.results - 4096 + found.temporary
 
 
 def test_an_executable_survives_as_bytes() -> None:

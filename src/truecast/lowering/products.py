@@ -44,7 +44,8 @@ def dot(
 
     def product(a: Array, b: Array, accumulator: Any) -> Array:
         if permutations is not None:
-            return cpu_products.dot(a, b, *dimension_numbers, accumulator, permutations)
+            contract, batch = dimension_numbers
+            return cpu_products.dot(a, b, contract, batch, accumulator, permutations)
         return lax.dot_general(
             a, b, dimension_numbers, precision=lax.Precision.HIGHEST, preferred_element_type=accumulator
         )
