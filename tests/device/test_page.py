@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import tests.device.beside  # noqa: F401  (the device is made before any test runs a backward pass)
 from truecast import settings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "device.md").read_text()
