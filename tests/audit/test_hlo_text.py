@@ -44,13 +44,19 @@ ENTRY main.7 {
 """
 
 
+def read(text: str) -> Module:
+    """The one module in a text."""
+    [module] = read_text(text)
+    return module
+
+
 def types(instruction: Instruction) -> tuple[list[str], list[str]]:
     return [str(o) for o in instruction.operands], [str(r) for r in instruction.results]
 
 
 def body(*lines: str) -> Module:
     """The module whose entry computation has these lines."""
-    return read_text(HEAD + "ENTRY %main (p: f32[]) -> f32[] {\n" + "".join(f"  {line}\n" for line in lines) + "}\n")
+    return read(HEAD + "ENTRY %main (p: f32[]) -> f32[] {\n" + "".join(f"  {line}\n" for line in lines) + "}\n")
 
 
 def problems(module: Module) -> list[str]:
@@ -59,20 +65,20 @@ def problems(module: Module) -> list[str]:
 
 @pytest.mark.parametrize("text", [MUL, SHORT_MUL], ids=["long", "short"])
 def test_the_converts_around_a_product(text: str) -> None:
-    module = read_text(text)
+    module = read(text)
     assert (module.name, module.language, module.instructions, module.problems) == ("mul", "HLO", 6, [])
     up, down = (["bfloat16[4,8]"], ["float32[4,8]"]), (["float32[4,8]"], ["bfloat16[4,8]"])
     assert [types(i) for i in module.kept] == [up, up, down]
 
 
 def test_metadata_in_the_instruction() -> None:
-    module = read_text(MUL)
+    module = read(MUL)
     assert module.metadata(module.kept[0].reference) == Metadata("xla__cast", "xla__cast", "/home/u/model.py", 7)
 
 
 def test_metadata_in_tables() -> None:
     """stack_frame_id leads to a frame; the program's own comes before a framework's that it calls."""
-    module = read_text(
+    module = read(
         "HloModule m\n\nFileNames\n"
         '1 "/home/u/model.py"\n2 "/usr/lib/python3/site-packages/jax/_src/numpy.py"\n\n'
         'FunctionNames\n1 "step"\n2 "convert"\n\n'
@@ -91,7 +97,7 @@ def test_metadata_in_tables() -> None:
 
 def test_what_optimized_programs_hold() -> None:
     """Fusions, layouts with tiles, tuples of tuples, comments, sharding, oneDNN, a literal over several lines."""
-    module = read_text(
+    module = read(
         HEAD + "%fused (p.1: bf16[8,128]) -> f32[8,128] {\n"
         "  %p.1 = bf16[8,128]{1,0:T(8,128)(2,1)S(1)} parameter(0)\n"
         "  ROOT %c = f32[8,128]{1,0:T(8,128)} convert(%p.1)\n"
@@ -130,7 +136,7 @@ def test_what_optimized_programs_hold() -> None:
 )
 def test_what_a_reduction_rounds_to(combiner: str, narrow: str | None) -> None:
     dtype = "bf16" if "ROOT %z = bf16" in combiner else "f32"
-    module = read_text(
+    module = read(
         HEAD + f"%add (x: {dtype}[], y: {dtype}[]) -> {dtype}[] {{\n"
         f"  %x = {dtype}[] parameter(0)\n  %y = {dtype}[] parameter(1)\n  {combiner}\n}}\n\n"
         f"ENTRY %main (p: {dtype}[8]) -> {dtype}[] {{\n  %p = {dtype}[8]{{0}} parameter(0)\n"
@@ -181,7 +187,7 @@ ENTRY %main (a: {carry}[4]) -> (s32[], {carry}[4]) {{
     ],
 )
 def test_a_sum_that_a_loop_carries(carry: str, operation: str, found: list[tuple[int, str]]) -> None:
-    module = read_text(LOOP.format(carry=carry, operation=operation))
+    module = read(LOOP.format(carry=carry, operation=operation))
     assert [(position, dtype.name) for _, position, dtype in narrow_sums(module)] == found
 
 
@@ -214,14 +220,45 @@ def test_a_broken_line_is_named_and_the_rest_is_read(line: str, problem: str) ->
         (MUL.rsplit("}", 1)[0], "9:167: the text ends inside main.7"),
         (MUL + "}\n", "11:1: a closing brace that nothing opened"),
         (MUL + "%x = f32[] add(%y, %z)\n", "11:1: an instruction outside of a computation, or no HLO"),
-        (MUL.rsplit("}", 1)[0] + MUL, "10:1: a module begins inside main.7"),
         (MUL.replace("\n\nENTRY", "\n\nFileNames\nno row\n\nENTRY"), "4:1: no row of the table FileNames"),
     ],
 )
 def test_broken_structure_is_named_and_the_rest_is_read(text: str, problem: str) -> None:
-    module = read_text(text)
+    module = read(text)
     assert problems(module)[0] == problem
     assert len(module.kept) >= 3
+
+
+def test_several_modules_in_one_text() -> None:
+    """Names and tables are each module's own: the second computation %add sums in another dtype than the first."""
+    texts = [
+        f'HloModule m\n\nFileNames\n1 "/u/{dtype}.py"\n\nFileLocations\n1 {{file_name_id=1 line=3}}\n\n'
+        "StackFrames\n1 {file_location_id=1 parent_frame_id=1}\n\n"
+        f"%add (x: {dtype}[]) -> {dtype}[] {{\n  %x = {dtype}[] parameter(0)\n  ROOT %z = {dtype}[] add(%x, %x)\n}}\n\n"
+        f"ENTRY %e (p: {dtype}[8]) -> {dtype}[] {{\n  %p = {dtype}[8]{{0}} parameter(0)\n"
+        f'  ROOT %r = {dtype}[] reduce(%p, %p), to_apply=%add, metadata={{op_name="sum" stack_frame_id=1}}\n}}\n'
+        for dtype in ("bf16", "f32")
+    ]
+    modules = read_text("".join(texts))
+    assert [module.problems for module in modules] == [[], []]
+    narrowest = [module.computations["add"].narrowest for module in modules]
+    assert [str(dtype) for dtype in narrowest] == ["bfloat16", "float32"]
+    assert [m.metadata(m.kept[0].reference).file for m in modules] == ["/u/bf16.py", "/u/f32.py"]
+
+
+def test_a_module_that_begins_inside_another() -> None:
+    first, second = read_text(MUL.rsplit("}", 1)[0] + MUL)
+    assert problems(first) == ["10:1: a module begins inside main.7"]
+    assert (len(first.kept), len(second.kept), second.problems) == (3, 3, [])
+
+
+def test_the_graphs_that_torch_xla_saves() -> None:
+    """XLA_SAVE_TENSORS_FILE with XLA_SAVE_TENSORS_FMT=hlo: each graph between marks, with words around it."""
+    graph = f"[ScheduleSyncTensorsGraph]\nTensorsGraphInfo:\n  step (model.py:3)\n\n## BEGIN_GRAPH\n{MUL}\n\n"
+    graph += "Graph Hash: 4632df77\n\n## END_GRAPH\n\n"
+    modules = read_text(graph * 2)
+    assert [(len(module.kept), module.problems) for module in modules] == [(3, []), (3, [])]
+    assert modules[0].kept[0].text_line == 11
 
 
 def test_many_broken_lines_are_counted() -> None:
@@ -270,7 +307,7 @@ def test_generated_lines_are_read_back(
     shape = ",".join(map(str, extents))
     layout = "{" + ",".join(map(str, reversed(range(len(extents))))) + "}" if extents else ""
     operand = f"{before}[{shape}]{layout} " * typed + percent + parameter
-    module = read_text(
+    module = read(
         f"HloModule m\n\nENTRY {percent}{computation} (x: {before}[{shape}]) -> {after}[{shape}] {{\n"
         f"  {percent}{parameter} = {before}[{shape}]{layout} parameter(0)\n"
         f"  ROOT {percent}{convert} = {after}[{shape}]{layout} convert({operand}), sharding={{replicated}}, "

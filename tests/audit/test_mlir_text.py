@@ -12,10 +12,15 @@ from truecast.diagnose.hlo.loops import narrow_sums
 CONVERT = "%9 = stablehlo.convert %arg0 : (tensor<4x8xbf16>) -> tensor<4x8xf32>"
 
 
+def read(text: str) -> Module:
+    [module] = read_text(text)
+    return module
+
+
 def function(*lines: str) -> Module:
     """The module whose main has these lines."""
     inside = "".join(f"    {line}\n" for line in lines)
-    return read_text(f"module @m {{\n  func.func public @main(%arg0: tensor<4x8xbf16>) {{\n{inside}  }}\n}}\n")
+    return read(f"module @m {{\n  func.func public @main(%arg0: tensor<4x8xbf16>) {{\n{inside}  }}\n}}\n")
 
 
 def kept(module: Module) -> list[tuple[str, list[str], list[str], str]]:
@@ -104,9 +109,16 @@ def test_what_a_reduction_rounds_to(form: str, op: str, t: str, narrow: str | No
     assert (dtype.name if dtype is not None and dtype.is_narrow else None) == narrow
 
 
+def test_the_location_of_an_operation_stands_behind_its_region() -> None:
+    lines = REDUCER_SUM.format(op="add", t="bf16").replace("loc(#loc)", 'loc("sum"("/u/model.py":4:1))').splitlines()
+    module = function(*lines)
+    assert module.metadata(module.kept[0].reference) == Metadata("sum", "", "/u/model.py", 4, 1, "")
+    assert module.callers == {module.kept[0].called[0]: [("main", '"sum"("/u/model.py":4:1)')]}
+
+
 def test_locations_wherever_they_stand() -> None:
     """jax names the operation first, then the function, then the position; callers stand behind their callees."""
-    module = read_text(
+    module = read(
         "module @m {\n"
         '  func.func public @main(%arg0: tensor<2xbf16> loc("x")) -> tensor<2xf32> {\n'
         "    %0 = stablehlo.convert %arg0 : (tensor<2xbf16>) -> tensor<2xf32> loc(#loc5)\n"
@@ -137,7 +149,7 @@ def test_locations_wherever_they_stand() -> None:
 def test_locations_as_mlir_prints_them_for_people(location: str, aliases: str, expected: tuple[str, str, int]) -> None:
     """torch_xla's get_stablehlo prints them so."""
     head = f"module @m {{\n  func.func @main(%arg0: tensor<4x8xbf16> {location}) {{\n"
-    module = read_text(f"{aliases}\n{head}    {CONVERT} {location}\n  }} {location}\n}}\n")
+    module = read(f"{aliases}\n{head}    {CONVERT} {location}\n  }} {location}\n}}\n")
     assert module.problems == []
     [found] = module.kept
     assert str(found.results[0]) == "float32[4,8]"
@@ -169,7 +181,7 @@ SAME = """\
 )
 def test_a_sum_that_a_loop_carries(op: str, t: str, found: list[tuple[int, str]]) -> None:
     main = f"module @m {{\n  func.func public @main(%arg0: tensor<4x8x{t}>) {{\n"
-    module = read_text(main + WHILE.format(op=op, t=t) + "  }\n" + SAME.format(t=t) + "}\n")
+    module = read(main + WHILE.format(op=op, t=t) + "  }\n" + SAME.format(t=t) + "}\n")
     assert module.problems == []
     assert [(position, dtype.name) for _, position, dtype in narrow_sums(module)] == found
 
@@ -191,8 +203,14 @@ def test_a_broken_line_is_named_and_the_rest_is_read(line: str, problem: str) ->
 
 def test_a_text_that_is_cut_off_is_named() -> None:
     whole = "module @m {\n  func.func public @main(%arg0: tensor<4x8xbf16>) {\n    " + CONVERT + "\n"
-    assert problems(read_text(whole)) == [f"3:{len(CONVERT) + 5}: the text ends inside main"]
-    assert problems(read_text(whole + "  }\n}\n}\n")) == ["6:1: a closing brace that nothing opened"]
+    assert problems(read(whole)) == [f"3:{len(CONVERT) + 5}: the text ends inside main"]
+    assert problems(read(whole + "  }\n}\n}\n")) == ["6:1: a closing brace that nothing opened"]
+
+
+def test_a_second_module_is_named() -> None:
+    text = "module @m {\n  func.func public @main(%arg0: tensor<4x8xbf16>) {\n    " + CONVERT + "\n  }\n}\n"
+    what = "a second module, whose locations can't be told from the first one's"
+    assert problems(read(text + text)) == [f"6:1: {what}"]
 
 
 def test_a_huge_constant_and_resources_are_passed_over() -> None:
@@ -200,7 +218,7 @@ def test_a_huge_constant_and_resources_are_passed_over() -> None:
     assert (module.problems, module.instructions) == ([], 2)
     resources = '{-#\n  dialect_resources: {\n    builtin: {\n      a: "0x08"\n    }\n  }\n#-}\n'
     text = "module @m {\n  func.func public @main(%arg0: tensor<4x8xbf16>) {\n    " + CONVERT + "\n  }\n}\n\n"
-    assert read_text(text + resources).problems == []
+    assert read(text + resources).problems == []
 
 
 ELEMENTS = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "i32": "int32", "ui8": "uint8", "i1": "bool"}

@@ -252,10 +252,16 @@ def test_casts_that_the_compiler_removed() -> None:
     assert removed(kept) == []
 
 
-def test_the_compilers_own_converts() -> None:
-    """XLA:CPU computes bfloat16 in float32; what it puts in, nobody asked for."""
-    report = audited(lambda x, y: (x + y).exp(), X, X, numerics="torch_xla-2.10", optimized=True)
-    rows: tuple[Row, ...] = report.audit.of("convert")
-    assert rows and {row.asked for row in rows} == {"nobody"}
+def test_the_compilers_own_converts(layer: tuple[torch.nn.Module, tuple[torch.Tensor, ...]]) -> None:
+    """XLA:CPU computes bfloat16 in float32; what it puts in, nobody asked for, also where it leads to a node."""
+    model, arguments = layer
+    report = tc.audit(tc.lower(model, *arguments, numerics="torch_xla-2.10"), optimized=True)
     assert report.audit.language == "HLO"
-    assert audited(lambda x, y: (x + y).exp(), X, X, numerics="torch_xla-2.10").counts()["converts"] == 0
+    rows: tuple[Row, ...] = report.audit.of("convert")
+    own = {row.op for row in rows if row.asked == "nobody" and row.nodes}
+    assert own and "aten._to_copy.default" not in own
+    assert {row.why for row in rows if row.asked == "nobody"} == {
+        "the compiler put it in",
+        "no node of the program computes it",
+    }
+    assert {row.op for row in rows if row.asked == "program"} == {"aten._to_copy.default"}

@@ -42,12 +42,12 @@ def audited_program(program: Lowered, optimized: bool = False) -> Audit:
     title = f"{program.graph.name} under {numerics}"
     origins = _PlanOrigins(program)
     before = read_text(program.stablehlo_with_locations, title)
-    asked = list(events(before, origins))
+    asked = [row for module in before for row in events(module, origins)]
     if not optimized:
         return summed(before, title, asked)
     after = read_text(program.optimized_hlo, title)
     origins.asked_for = frozenset((row.nodes, row.source, row.result) for row in asked if row.kind == "convert")
-    found = list(events(after, origins))
+    found = [row for module in after for row in events(module, origins)]
     return summed(after, f"{title}, optimized", [*found, *_removed(program, asked, found)])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -12,6 +12,7 @@ from truecast.diagnose.hlo.module import (
     CONTRACTIONS,
     CONVERTS,
     CUSTOM_CALLS,
+    MOST_PROBLEMS,
     REDUCTIONS,
     ROUNDINGS,
     SUMS,
@@ -84,22 +85,22 @@ class MetadataOrigins:
         return "nobody", f"it belongs to {last}, which is no cast"
 
 
-def audited(module: Module, title: str, origins: Origins | None = None) -> Audit:
-    """The audit of a module, by its metadata or by what `origins` knows beyond them."""
-    return summed(module, title, list(events(module, origins or MetadataOrigins(module))))
+def audited(modules: Sequence[Module], title: str) -> Audit:
+    """The audit of modules by their metadata."""
+    return summed(modules, title, [row for module in modules for row in events(module, MetadataOrigins(module))])
 
 
-def summed(module: Module, title: str, rows: list[Row]) -> Audit:
-    """An Audit of these events."""
-    products = sum(i.operation in CONTRACTIONS or _is_product_call(i) for i in module.kept)
+def summed(modules: Sequence[Module], title: str, rows: Iterable[Row]) -> Audit:
+    """The Audit of these events of these modules."""
+    products = sum(i.operation in CONTRACTIONS or _is_product_call(i) for module in modules for i in module.kept)
     return Audit(
         title,
-        module.language,
-        module.instructions,
+        modules[0].language,
+        sum(module.instructions for module in modules),
         products,
         grouped(rows),
-        tuple(module.problems),
-        module.unread_lines,
+        tuple(problem for module in modules for problem in module.problems)[:MOST_PROBLEMS],
+        sum(module.unread_lines for module in modules),
     )
 
 

@@ -56,14 +56,24 @@ _FLOW: dict[str, FlowKind] = {
 _CALLERS = frozenset(("call", "fusion", "while", "conditional", "map", "sort", "async_start")) | REDUCTIONS
 
 
-def read(lines: Iterable[str]) -> Module:
-    """The module that HLO text describes. What can't be read is in `problems`, and the rest is read all the same."""
-    return _Reader().read(lines)
+def read(lines: Iterable[str]) -> list[Module]:
+    """The modules that HLO text describes. What can't be read is in `problems`, and the rest is read all the same."""
+    numbered = enumerate(lines, 1)
+    modules: list[Module] = []
+    heading: _Line | None = None
+    while heading is not None or not modules:
+        reader = _Reader()
+        heading = reader.read(numbered, heading)
+        modules.append(reader.module)
+    return modules
 
 
 def operation_name(hlo: str) -> str:
     """The name that `Instruction.operation` has for an HLO operation."""
     return hlo.replace("-", "_")
+
+
+_Line = tuple[int, str]  # its number and its text
 
 
 class _Reader:
@@ -76,13 +86,18 @@ class _Reader:
         self.shapes: dict[str, tuple[TensorType, ...]] = {}  # the text of a type -> its tensors, for the whole module
         self.section = ""
 
-    def read(self, lines: Iterable[str]) -> Module:
+    def read(self, numbered: Iterator[_Line], heading: _Line | None) -> _Line | None:
+        """Reads one module, whose heading may have been read already; the heading of the next one, if there is one."""
+        if heading is not None:
+            self.other(*heading)
         module, match_instruction = self.module, _INSTRUCTION.match
-        number, line = 0, ""
-        numbered = enumerate(lines, 1)
+        number, line, following = 0, "", None
         for number, line in numbered:
             matched = match_instruction(line)
             if matched is None or self.computation is None:
+                if line.startswith("HloModule") and module.name:
+                    following = (number, line)
+                    break
                 self.other(number, line)
                 continue
             module.instructions += 1
@@ -93,9 +108,13 @@ class _Reader:
             except UnknownElement as error:
                 module.unread(number, matched.start(3) + error.offset + 1, str(error))
         if self.computation is not None:
-            module.unread(number, len(line.rstrip("\n")) + 1, f"the text ends inside {self.computation.name}")
+            name = self.computation.name
+            if following is not None:
+                module.unread(number, 1, f"a module begins inside {name}")
+            else:
+                module.unread(number, len(line.rstrip("\n")) + 1, f"the text ends inside {name}")
             self.close()
-        return module
+        return following
 
     def skip_literal(self, numbered: Iterator[tuple[int, str]]) -> None:
         """Skips the further lines of a literal that is printed over several."""
@@ -220,7 +239,7 @@ class _Reader:
                 self.module.unread(number, line.index("}") + 1, "a closing brace that nothing opened")
             self.close()
         elif text.startswith("HloModule"):
-            self.heading(number, text)
+            self.module.name = text.removeprefix("HloModule").split(",")[0].strip()
         elif text in SECTIONS:
             self.section = text
         elif self.section:
@@ -232,13 +251,6 @@ class _Reader:
             self.open(number, opened)
         else:
             self.broken(number, line)
-
-    def heading(self, number: int, text: str) -> None:
-        if self.computation is not None:
-            self.module.unread(number, 1, f"a module begins inside {self.computation.name}")
-            self.close()
-        name = text.removeprefix("HloModule").split(",")[0].strip()
-        self.module.name = self.module.name or name
 
     def open(self, number: int, opened: re.Match[str]) -> None:
         if self.computation is not None:

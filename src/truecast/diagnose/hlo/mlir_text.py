@@ -83,9 +83,9 @@ class _Frame:
     owner: _Operation | None
 
 
-def read(lines: Iterable[str]) -> Module:
+def read(lines: Iterable[str]) -> list[Module]:
     """The module that MLIR text describes. What can't be read is in `problems`, and the rest is read all the same."""
-    return _Reader().read(lines)
+    return [_Reader().read(lines)]
 
 
 class _Reader:
@@ -158,19 +158,21 @@ class _Reader:
             if opens:
                 self.push(None)
         elif matched[3] in ("module", "builtin.module", "func.func"):
-            self.structure(matched[3], body, text, opens)
+            self.structure(number, matched[3], body, opens)
         elif matched[3] == "attributes" and self.last is not None:
             if opens:
                 self.push(None)
         else:
             self.operation(number, body, reference, matched, opens)
 
-    def structure(self, name: str, body: str, text: str, opens: bool) -> None:
+    def structure(self, number: int, name: str, body: str, opens: bool) -> None:
         """A module or a function: a brace that holds others."""
         if not opens:
             return  # a function that is only declared
         if name != "func.func":
             symbol = _SYMBOL.search(body) or _NAME.search(body)
+            if self.module.instructions and not self.frames:
+                self.module.unread(number, 1, "a second module, whose locations can't be told from the first one's")
             self.module.name = self.module.name or (symbol[1] if symbol else "")
             self.frames.append(_Frame(None, None))
             return
@@ -178,7 +180,7 @@ class _Reader:
         function = Computation(found[1] if found else "", is_entry=" private " not in body and '"private"' not in body)
         self.types = {}
         self.frames.append(_Frame(function, None))
-        self.arguments(text)
+        self.arguments(body)
 
     def push(self, owner: _Operation | None) -> None:
         outer = self.computation

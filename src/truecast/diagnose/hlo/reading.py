@@ -14,17 +14,18 @@ from truecast.errors import UsageError
 
 _HLO = re.compile(r"\s*(HloModule\b|ENTRY\b|%?[\w.\-]+ \(.*\) -> .*\{\s*$)")
 _MLIR = re.compile(r'\s*(#[\w.]+ = |module\b|"?builtin\.module|func\.func|"?func\.func|!\w+ = )')
+_SAVED = re.compile(r"\[\w+\]\s*$")
 _HEAD = 64 << 10
 _HELP = "the text of HLO or StableHLO: XLA_FLAGS=--xla_dump_to=DIR, jax's lower().as_text(), _get_xla_tensors_hlo"
 
 
-def read_text(text: str, name: str = "the text") -> Module:
-    """The module in a text. Raises UsageError if it is none."""
+def read_text(text: str, name: str = "the text") -> list[Module]:
+    """The modules in a text. Raises UsageError if there is none."""
     return _read(io.StringIO(text), name)
 
 
-def read_path(path: Path) -> Module:
-    """The module in a file, read line by line. Raises UsageError for a file that can't be read or holds none."""
+def read_path(path: Path) -> list[Module]:
+    """The modules in a file, read line by line. Raises UsageError for a file that can't be read or holds none."""
     try:
         with path.open("rb") as file:
             _require_text(file.read(_HEAD), str(path))
@@ -44,16 +45,21 @@ def _require_text(head: bytes, name: str) -> None:
     raise UsageError(what, where=name, values=f"it begins with {head[:8]!r}", help=help)
 
 
-def _read(lines: Iterable[str], name: str) -> Module:
+def _read(lines: Iterable[str], name: str) -> list[Module]:
     head: list[str] = []
-    for line in (remaining := iter(lines)):
+    remaining = iter(lines)
+    while (line := next(remaining, None)) is not None:
+        if _SAVED.match(line) and not any(map(str.strip, head)):  # torch_xla's XLA_SAVE_TENSORS_FILE
+            remaining = _graphs(itertools.chain(head, [line], remaining))
+            head.clear()
+            continue
         head.append(line)
         if not line.strip() or line.lstrip().startswith("//"):
             continue
         if _HLO.match(line):
-            return hlo_text.read(_again(head, remaining))
+            return hlo_text.read(itertools.chain(head, remaining))
         if _MLIR.match(line):
-            return mlir_text.read(_again(head, remaining))
+            return mlir_text.read(itertools.chain(head, remaining))
         break
     if not any(line.strip() for line in head):
         raise UsageError("there is no program", where=name, values="it is empty", help=_HELP)
@@ -66,5 +72,12 @@ def _read(lines: Iterable[str], name: str) -> Module:
     )
 
 
-def _again(head: list[str], remaining: Iterator[str]) -> Iterator[str]:
-    return itertools.chain(head, remaining)
+def _graphs(lines: Iterable[str]) -> Iterator[str]:
+    """The lines between the marks that torch_xla sets around each graph; an empty one for each other line."""
+    inside = False
+    for line in lines:
+        if line.startswith(("## BEGIN_GRAPH", "## END_GRAPH")):
+            inside = line.startswith("## BEGIN")
+            yield "\n"
+        else:
+            yield line if inside and not line.startswith("Graph Hash:") else "\n"
