@@ -33,6 +33,8 @@ WRONG = {
     "softmax": lambda d: ones(2, 3, device=d).softmax(5),
     "copy": lambda d: ones(3, device=d).copy_(ones(4, device=d)),
     "truth": lambda d: bool(ones(3, device=d)),
+    "as_strided": lambda d: ones(4, device=d).as_strided((2, 2), (1, 2), 1),
+    "as_strided of a copied view": lambda d: ones(2, 4, device=d)[1:].clone().as_strided((2, 2), (1, 2), 1),
     "leaf": lambda d: ones(3, device=d).requires_grad_().add_(1),
 }
 

@@ -127,7 +127,11 @@ def _as_strided(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     offset = given.get("storage_offset")
     if offset is None:
         offset = viewed._meta.offset
-    spec, values = _record_as_strided((whole, tuple(given["size"]), tuple(given["stride"]), offset), {})
+    size, stride = tuple(given["size"]), tuple(given["stride"])
+    if 0 not in size and offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) >= whole.numel():
+        with torch_seam.without_modes():  # raises what PyTorch raises
+            torch.empty(whole.numel(), dtype=whole.dtype, device="cpu").as_strided(size, stride, offset)
+    spec, values = _record_as_strided((whole, size, stride, offset), {})
     meta, value = spec.outputs[0], values[0]
     assert meta is not None and value is not None
     step = single_step(spec.op, (memory.value, *spec.args[1:]), (), 0)
