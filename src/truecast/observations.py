@@ -62,6 +62,16 @@ class CastEffect:
 
 
 @dataclass(frozen=True, slots=True)
+class Overflow:
+    """A number that PyTorch refused to put into a tensor, since its dtype can't hold it."""
+
+    function: str
+    operand: Value
+    number: float
+    site: Site
+
+
+@dataclass(frozen=True, slots=True)
 class ParameterUpdate:
     """One parameter in one optimizer step. `unmoved` of the `pushed` elements (those whose gradient isn't zero) kept
     their value; both are None where the tensors have no contents. `state`: the dtypes of the optimizer's tensors for
@@ -159,6 +169,7 @@ class Observations:
     numpy: Mapping[str, NumpyBirth] = field(default_factory=dict)
     changes: tuple[DtypeChange, ...] = ()
     devices: frozenset[str] = frozenset()
+    overflows: tuple[Overflow, ...] = ()
 
     def call(self, name: str) -> Call:
         """The call that the value `name` came from."""

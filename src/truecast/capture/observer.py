@@ -25,7 +25,16 @@ from truecast.capture.state import States
 from truecast.capture.surroundings import Surroundings, modules_of
 from truecast.capture.tape import Kwargs, Tape
 from truecast.graph import Graph, Value
-from truecast.observations import UNKNOWN_CALL, Call, CastEffect, NumpyBirth, Observations, ParameterUpdate, Refusal
+from truecast.observations import (
+    UNKNOWN_CALL,
+    Call,
+    CastEffect,
+    NumpyBirth,
+    Observations,
+    Overflow,
+    ParameterUpdate,
+    Refusal,
+)
 from truecast.ops.contracts import Violation
 from truecast.ops.schema import bind
 from truecast.sites import Site
@@ -93,6 +102,7 @@ class ObservingTape(Tape):
         self._custom: dict[str, str] = {}
         self._numpy: dict[str, NumpyBirth] = {}
         self._devices: set[str] = set()
+        self._overflows: list[Overflow] = []
         self._scaled: set[str] = set()  # values that a backward pass made of a scaled loss
 
     @property
@@ -111,6 +121,7 @@ class ObservingTape(Tape):
             dict(self._numpy),
             tuple(self.states.changes),
             frozenset(self._devices),
+            tuple(self._overflows),
         )
 
     @property
@@ -128,7 +139,12 @@ class ObservingTape(Tape):
         first = len(self._records)
         if self.requests.scaled:
             self._note_gradient_write(func, args, kwargs or {})
-        result = super().__torch_dispatch__(func, types, args, kwargs)
+        try:
+            result = super().__torch_dispatch__(func, types, args, kwargs)
+        except RuntimeError as error:
+            if "without overflow" in str(error):
+                self._note_overflow(args)
+            raise
         call, custom = self.calls.current, self._custom_function()
         for _, _, _, values, _ in self._records[first:]:
             for value in values:
@@ -163,6 +179,13 @@ class ObservingTape(Tape):
             for target in learn(func).targets(args, kwargs)
         ):
             self.requests.gradient_written(position.site())
+
+    def _note_overflow(self, args: Any) -> None:
+        tensors = [a for a in args if isinstance(a, torch.Tensor) and a.is_floating_point()]
+        numbers = [float(a) for a in args if isinstance(a, int | float)]
+        if tensors and numbers:
+            operand, function = self.memory.read(tensors[0]), self.calls.current.function.strip("_")
+            self._overflows.append(Overflow(function, operand, max(numbers, key=abs), self.site))
 
     def _note_numpy(self, tensor: torch.Tensor, birth: NumpyBirth) -> None:
         self._numpy[self.memory.read(tensor).name] = birth

@@ -235,6 +235,8 @@ class Tape(torch_seam.TorchDispatchMode):
             return Token(str(argument))
         if kind is torch.Generator:
             return Token("torch.Generator")
+        if kind is torch.UntypedStorage:  # set_ gives a tensor other memory: a copied module's
+            return Token("torch.UntypedStorage")
         if kind in (torch.SymInt, torch.SymFloat, torch.SymBool):
             raise CaptureError(
                 "a size that is not known while recording",

@@ -16,6 +16,7 @@ _SHARE = 0.5  # of the elements that had a gradient: below it, a step that stand
 
 def check(flow: Flow) -> Iterator[Finding]:
     """One finding for each line that calls an optimizer's step: TC502 where numbers show the loss, else TC501."""
+    copies = {dtype for dtype in {u.dtype for u in flow.observations.updates} if _has_copy(flow, dtype)}
     steps: dict[tuple[Site, DType], list[ParameterUpdate]] = {}
     for update in flow.observations.updates:
         if not any(dtype.name == "float32" and "master" in name for name, dtype in update.state):
@@ -25,8 +26,18 @@ def check(flow: Flow) -> Iterator[Finding]:
         unmoved = sum(u.unmoved or 0 for u in updates)
         if pushed and unmoved / pushed >= _SHARE:
             yield _unmoved(site, dtype, updates, pushed, unmoved)
-        else:
+        elif dtype not in copies:
             yield _narrow(site, dtype, updates)
+
+
+def _has_copy(flow: Flow, dtype: DType) -> bool:
+    """Whether an optimizer writes what it keeps in float32 into tensors of `dtype`: copies of the parameters."""
+    for node in flow.graph.nodes:
+        if node.site.phase == "optimizer" and flow.call(node).function in ("copy_", "_foreach_copy_"):
+            wide = any(v.dtype.name == "float32" for v in node.inputs)
+            if wide and any(v is not None and v.dtype is dtype for v in node.outputs):
+                return True
+    return False
 
 
 def _narrow(site: Site, dtype: DType, updates: list[ParameterUpdate]) -> Finding:

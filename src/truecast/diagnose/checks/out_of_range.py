@@ -9,6 +9,7 @@ from truecast.diagnose.finding import Finding, Place
 from truecast.diagnose.flow import Flow
 from truecast.dtypes import DType
 from truecast.graph import Node
+from truecast.observations import Overflow
 
 CODE = "TC305"
 _FILLS = frozenset(
@@ -25,7 +26,9 @@ _GUARDS = frozenset(("add", "clamp", "clamp_min", "full", "full_like", "new_full
 
 def check(flow: Flow) -> Iterator[Finding]:
     """Literals beyond the largest finite number of the result's dtype, and casts in which finite numbers became
-    infinite."""
+    infinite; numbers that PyTorch itself refuses to put in."""
+    for overflow in flow.observations.overflows:
+        yield _refused(overflow)
     for node in flow.graph.nodes:
         result = node.outputs[0] if node.outputs else None
         if result is None or not result.dtype.is_floating or node.site.phase != "forward":
@@ -81,6 +84,18 @@ def _cast(node: Node, dtype: DType, count: int, most: float) -> Finding:
         (Place("symptom", node.site, f"{next(node.inputs)} -> {dtype}: {count} overflow, the largest is {most:.4g}"),),
         f"the largest number of {dtype} is {largest(dtype):.6g}; an infinity times zero, or minus another, is NaN",
         "take the limit from the dtype at hand: torch.finfo(x.dtype).min; or scale before the cast",
+    )
+
+
+def _refused(overflow: Overflow) -> Finding:
+    dtype = overflow.operand.dtype
+    return Finding(
+        CODE,
+        "error",
+        f"{article(dtype)} tensor can't hold {overflow.number:.6g}",
+        (Place("symptom", overflow.site, f"{overflow.function} of {overflow.operand}"),),
+        f"the largest number of {dtype} is {largest(dtype):.6g}: PyTorch raises",
+        "take the limit from the dtype at hand: torch.finfo(x.dtype).min",
     )
 
 

@@ -39,6 +39,8 @@ def _has_step(events: tuple[ScalerEvent, ...]) -> bool:
 
 
 def _has_float16(flow: Flow) -> bool:
+    if any(region.enabled and str(region.dtype) == "float16" for region in flow.observations.regions):
+        return True
     nodes = (v for node in flow.graph.nodes for v in node.outputs if v is not None)
     return any(v.dtype.name == "float16" for v in (*(e.value for e in flow.graph.inputs), *nodes))
 
