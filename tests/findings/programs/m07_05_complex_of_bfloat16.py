@@ -4,4 +4,4 @@
 import torch
 
 cos, sin = torch.ones(4, dtype=torch.bfloat16), torch.zeros(4, dtype=torch.bfloat16)
-torch.complex(cos, sin)  # symptom TC105
+torch.complex(cos, sin)  # symptom TC105  # no cast mends
