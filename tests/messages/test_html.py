@@ -87,6 +87,16 @@ def test_the_command_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "<h1>truecast explain train.py</h1>" in Path("report.html").read_text()
 
 
+def test_a_migration_has_its_lines(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text("import torch\nx = torch.ones(4)\ny = x * 2\n")
+    with tc.recording() as tape:
+        exec(compile(path.read_text(), str(path), "exec"), {})
+    outline = Outline(tape.explain(migrate="xla-use-bf16").to_html())
+    assert "What computes otherwise than under XLA_USE_BF16=1" in outline.text["h2"]
+    assert "y = x * 2" in outline.text["code"] and "bfloat16" in outline.text["td"]
+
+
 def test_without_a_flow_there_is_no_picture() -> None:
     text = Report((), 3).to_html()
     assert "<svg" not in text and "<script" not in text and "nothing found in 3 operations" in text

@@ -22,9 +22,16 @@ _MOST_ROWS = 300  # of the table that says what the picture does
 
 
 def render(
-    findings: tuple[Finding, ...], operations: int, stopped: str, set_aside: int, flow: Flow | None, title: str
+    findings: tuple[Finding, ...],
+    operations: int,
+    stopped: str,
+    set_aside: int,
+    flow: Flow | None,
+    title: str,
+    migration: dict[str, Any] | None = None,
 ) -> str:
-    """The whole page. flow: what the picture is drawn from; without it there is none."""
+    """The whole page. flow: what the picture is drawn from; without it there is none. migration: the lines that compute
+    differently without a global downcast (migrated.py's document)."""
     shown = pictures(flow, findings) if flow is not None else ()
     marked = {number for picture in shown for box in picture.boxes for number in box.findings}
     body = rendered(
@@ -36,6 +43,7 @@ def render(
         left_out=sum(picture.left_out for picture in shown),
         rows=[row for picture in shown for row in _rows(picture)][:_MOST_ROWS],
         data=_data(shown, findings),
+        migration=migration,
     )
     return page(title, body, style=text_of("flow.css"), script=text_of("flow.js") if shown else "")
 

@@ -42,7 +42,8 @@ class Report:
         """What a browser shows: one self-contained page, with a picture of the dtype flow through the modules."""
         from truecast.report import html  # templates: only who asks for a page pays for loading them
 
-        return html.render(self.findings, self.operations, self.stopped, self.set_aside, self.flow, title)
+        moved = migrated.document(self.migrated_from, self.lines) if self.migrated_from else None
+        return html.render(self.findings, self.operations, self.stopped, self.set_aside, self.flow, title, moved)
 
     def to_sarif(self) -> str:
         """What code-review tools read: SARIF 2.1.0."""
