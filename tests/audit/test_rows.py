@@ -184,6 +184,20 @@ def test_a_difference_finds_a_file_in_another_folder() -> None:
     assert (change.op, change.line, change.before, change.after) == ("xla.cast", 7, 3, 3)
 
 
+def test_casts_that_the_compiler_removed_from_foreign_text() -> None:
+    """Before and after optimisation: a cast down and up again, of which XLA left nothing."""
+    head = "HloModule m\n\nENTRY %main (p: f32[4]) -> f32[4] {\n  %p = f32[4]{0} parameter(0)\n"
+    cast = ', metadata={op_name="jit(f)/convert_element_type" source_file="/a/f.py" source_line=2}'
+    casts = f"  %q = bf16[4]{{0}} convert(%p){cast}\n  %r = f32[4]{{0}} convert(%q){cast}\n"
+    before = f"{head}{casts}  ROOT %n = f32[4]{{0}} negate(%r)\n}}\n"
+    after = f"{head}  ROOT %n = f32[4]{{0}} negate(%p)\n}}\n"
+    difference = tc.audit(before).diff(tc.audit(after))
+    [change] = difference.changes
+    assert (change.before, change.after, change.casts_lost) == (2, 0, 2)
+    assert "converts 2 -> 0, 48 B -> 0 B, 2 of the program's casts gone" in difference.render()
+    assert tc.audit(after).diff(tc.audit(before)).changes[0].casts_lost == 0
+
+
 def test_json_has_every_row_and_every_problem() -> None:
     report = tc.audit(MUL + "junk\n")
     document = json.loads(report.to_json())

@@ -22,7 +22,8 @@ class Event:
 @dataclass(frozen=True, slots=True)
 class Change:
     """One operation on one line that does something else than before: so many of one kind of event, so many bytes.
-    nodes: how many nodes of the Graph it stands for; 0 for foreign text."""
+    nodes: how many nodes of the Graph it stands for; 0 for foreign text. casts_lost: how many fewer casts of the
+    program's there are, which before and after optimisation means that the compiler removed them."""
 
     kind: Kind
     op: str
@@ -34,6 +35,7 @@ class Change:
     bytes_after: int
     events: tuple[Event, ...]
     nodes: int = 0
+    casts_lost: int = 0
 
 
 @dataclass(frozen=True)
@@ -73,9 +75,14 @@ def diff(before: Audit, after: Audit) -> AuditDiff:
                 sum(row.nbytes for row in new),
                 events,
                 len({node for row in (*old, *new) for node in row.nodes}),
+                max(_casts(old) - _casts(new), 0),
             )
         )
     return AuditDiff(before, after, tuple(changes))
+
+
+def _casts(rows: list[Row]) -> int:
+    return sum(row.count for row in rows if row.kind == "convert" and row.asked == "program" and row.is_floating)
 
 
 _Place = tuple[str, int, str, Kind]

@@ -137,6 +137,7 @@ def _change(change: Change) -> dict[str, Any]:
         "bytes_before": change.bytes_before,
         "bytes_after": change.bytes_after,
         "nodes": change.nodes,
+        "casts_lost": change.casts_lost,
         "events": [
             {"event": e.text, "before": e.before, "after": e.after, "rules": list(e.rules)} for e in change.events
         ],

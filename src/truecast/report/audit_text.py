@@ -142,7 +142,8 @@ def _change(change: Change) -> Iterator[str]:
     nodes = change.nodes
     if nodes > 1 and not (change.before % nodes or change.after % nodes):
         counted += f" ({change.before // nodes} -> {change.after // nodes} in each of {nodes} nodes)"
-    yield f"  {change.op}: {_TITLES[change.kind]}s {counted}{bytes_changed}"
+    lost = f", {change.casts_lost} of the program's casts gone" if change.casts_lost else ""
+    yield f"  {change.op}: {_TITLES[change.kind]}s {counted}{bytes_changed}{lost}"
     rows = []
     for event in change.events:
         if event.before != event.after:
