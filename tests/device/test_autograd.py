@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import threading
 
 import pytest
 import torch
 from torch import nn
 from torch.func import grad, jvp, vmap
 from torch.nn import functional
+from torch.optim import swa_utils
 from torch.utils.checkpoint import checkpoint
 
 import truecast as tc
@@ -84,7 +86,7 @@ def test_transforms():
 
 OPTIMIZERS = (
     *("SGD", "Adam", "AdamW", "Adagrad", "Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop"),
-    *("LBFGS", "Adafactor"),
+    *("LBFGS", "Adafactor", "Muon"),
 )
 
 
@@ -126,6 +128,46 @@ def test_clipping_and_moving_averages():
         return norm, average.weight, layer.weight.grad
 
     beside(program, (5, 4), (3, 4), tolerance=CLOSE)
+
+
+def test_averaged_models():
+    def program(x, w):
+        layer = nn.Linear(4, 3, bias=False).to(x.device)
+        average = swa_utils.AveragedModel(layer, multi_avg_fn=swa_utils.get_ema_multi_avg_fn(0.9))
+        optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+        with torch.no_grad():
+            layer.weight.copy_(w)
+        for _ in range(3):
+            optimizer.zero_grad()
+            layer(x).square().sum().backward()
+            optimizer.step()
+            average.update_parameters(layer)
+        return average.module.weight, layer.weight
+
+    beside(program, (5, 4), (3, 4), tolerance=CLOSE)
+
+
+def test_training_in_several_threads():
+    def train(number, device, found):
+        generator = torch.Generator().manual_seed(number)
+        w, x = (torch.randn(s, generator=generator).to(device) for s in ((4, 3), (5, 4)))
+        w.requires_grad_()
+        optimizer = torch.optim.AdamW([w], lr=0.1)
+        for _ in range(5):
+            optimizer.zero_grad()
+            (x @ w).square().mean().backward()
+            optimizer.step()
+        found[number] = w.detach().cpu()
+
+    there, here = {}, {}
+    threads = [threading.Thread(target=train, args=(i, DEVICE, there)) for i in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for i in range(3):
+        train(i, "cpu", here)
+        torch.testing.assert_close(there[i], here[i], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("make", [nn.LSTM, nn.GRU, nn.RNN], ids=lambda m: m.__name__)

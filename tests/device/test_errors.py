@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch.nn import functional
@@ -225,3 +228,18 @@ def test_each_operation_at_once():
             x[torch.tensor([7], device=DEVICE)]
     finally:
         state.tape.eager = False
+
+
+LATE = """
+import torch, truecast as tc, warnings
+torch.ones(1, requires_grad=True).sum().backward()
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    tc.device()
+print([str(w.message) for w in told if "pjrt" in str(w.message)], told[-1].filename)
+"""
+
+
+def test_a_device_made_after_a_backward_pass_warns():
+    ran = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, check=True)
+    assert 'Call truecast.device() before the first backward pass"] <string>' in ran.stdout

@@ -5,6 +5,7 @@ PyTorch's seam for a backend in pure Python; see torch_seam.register_backend.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -87,7 +88,22 @@ def register(executor: Executor, autocast_names: Iterable[str], autocast_list: a
     kernels = {name: autocast.kernel(func, name, autocast_list) for name, func in casting.items()}
     torch_seam.register_kernels(kernels, "AutocastPrivateUse1")
     state.registered = True
+    if torch_seam.next_sequence_number():  # something has been differentiated on this thread, or is about to be
+        _warn_of_late_registration()
     return state.device
+
+
+def _warn_of_late_registration() -> None:
+    """PyTorch's autograd starts with a thread for each device that it knows then; there is no way to add one."""
+    probe = torch.zeros((), device=NAME, requires_grad=True)
+    try:
+        probe.backward()
+    except RuntimeError:
+        warnings.warn(
+            "a backward pass ran before the pjrt device was made: PyTorch's autograd has started without it, and "
+            "backward() on the device will fail in this process. Call truecast.device() before the first backward pass",
+            stacklevel=4,
+        )
 
 
 def _look_at_modules(wanted: bool) -> None:
