@@ -200,3 +200,21 @@ def test_a_fake_module_can_be_converted() -> None:
     assert tape.explain().findings == ()
     assert tape.graph.nodes[-1].outputs[0] is not None
     assert tape.graph.nodes[-1].outputs[0].dtype.name == "bfloat16"
+
+
+def test_a_long_chain_takes_no_deep_stack() -> None:
+    layer = torch.nn.Linear(4, 4, dtype=torch.bfloat16)
+
+    def program() -> None:
+        x, y = torch.ones(2, 4, dtype=torch.bfloat16), torch.ones(2, 4)
+        for _ in range(3000):
+            x = x + y
+        layer(x)
+
+    with tc.recording() as tape:
+        program()
+    (finding,) = tape.explain().findings
+    origin = finding.places[1]
+    assert (
+        finding.code == "TC101" and origin.role == "origin" and origin.text.startswith("bfloat16[2,4] + float32[2,4]")
+    )

@@ -109,6 +109,8 @@ class Flow:
         self.inputs = {entry.value.name: entry for entry in graph.inputs}
         self._steps: dict[str, Step] = {}
         self._origins: dict[str, Step] = {}
+        self._owners: dict[str, str | None] = {}
+        self._walked = False
 
     @functools.cached_property
     def plan(self) -> Plan | None:
@@ -124,19 +126,32 @@ class Flow:
     def parameter(self, value: Value) -> str | None:
         """The path of the parameter whose contents `value` is, views and casts included; None for another value.
         A parameter that no module names has the path ""."""
+        passed: list[str] = []
+        path: str | None = None
         for step in self.back(value):
-            path = self.observations.parameters.get(step.value.name)
-            if path is not None:
-                return path
-            if step.source is not None and step.source.kind == "parameter":
-                return step.source.path
+            name = step.value.name
+            if name in self._owners:
+                path = self._owners[name]
+                break
+            passed.append(name)
+            path = self.observations.parameters.get(name)
+            if path is None and step.source is not None and step.source.kind == "parameter":
+                path = step.source.path
             moved = step.node is not None and (op := lookup(step.node.op)) is not None and op.kind == "movement"
-            if not moved and step.why not in ("autocast", "cast"):
-                return None
-        return None
+            if path is not None or (not moved and step.why not in ("autocast", "cast")):
+                break
+        self._owners.update(dict.fromkeys(passed, path))
+        return path
 
     def step(self, value: Value) -> Step:
         """How `value` got its dtype, one operation back."""
+        if not self._walked:
+            # In program order: a step asks for those of its operands, and a chain of them may be long.
+            self._walked = True
+            for node in self.graph.nodes:
+                for output in node.outputs:
+                    if output is not None:
+                        self._steps[output.name] = self._step(output)
         known = self._steps.get(value.name)
         if known is None:
             known = self._steps[value.name] = self._step(value)

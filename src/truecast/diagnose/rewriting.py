@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import libcst as cst
@@ -29,6 +29,7 @@ class Parsed:
     expressions: Mapping[Span, cst.BaseExpression]
     targets: frozenset[Span]
     torch: str
+    _edited: dict[tuple[tuple[Span, str], ...], list[str]] = field(default_factory=dict, repr=False, compare=False)
 
     def can_cast(self, span: Span) -> bool:
         """Whether an expression of exactly this span stands there whose value can be cast."""
@@ -43,8 +44,12 @@ class Parsed:
         return changed.bytes
 
     def lines(self, casts: Mapping[Span, str]) -> list[str]:
-        """The lines of the file with these casts, numbered as before."""
-        return self.with_casts(casts, adding_imports=False).decode(self.module.encoding).splitlines()
+        """The lines of the file with these casts, numbered as before. One cause may be met at every layer."""
+        key = tuple(casts.items())
+        if key not in self._edited:
+            changed = self.with_casts(casts, adding_imports=False)
+            self._edited[key] = changed.decode(self.module.encoding).splitlines()
+        return self._edited[key]
 
     def _named(self, method: str) -> str:
         return method.replace("torch.", f"{self.torch}.") if self.torch else method

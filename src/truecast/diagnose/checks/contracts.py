@@ -6,6 +6,7 @@ cause are one finding.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -62,13 +63,21 @@ def check(flow: Flow) -> Iterator[Finding]:
 
 
 def refused(flow: Flow) -> Iterator[tuple[Refusal, Finding]]:
-    """Each refusal with its finding; a backward operation that is refused where its forward one was is its consequence:
-    autograd saved what the program passed, not what it was cast to."""
-    refused = {_line(r.site) for r in flow.observations.refusals if r.site.phase == "forward"}
+    """Each refusal with its finding, without those that are another's consequence: a backward operation that is refused
+    where its forward one was (autograd saved what the program passed, not what it was cast to), and what a function
+    makes in the dtype of its input (a recurrent cell's first state)."""
+    refused = Counter(_line(r.site) for r in flow.observations.refusals if r.site.phase == "forward")
     for refusal in flow.observations.refusals:
         if refusal.site.phase == "backward" and _line(refusal.site) in refused:
             continue
-        yield refusal, _finding(flow, refusal)
+        finding = _finding(flow, refusal)
+        if refused[_line(refusal.site)] == 1 or not _is_made_inside(finding):
+            yield refusal, finding
+
+
+def _is_made_inside(finding: Finding) -> bool:
+    """Whether the stranger was made by the very call that refuses it."""
+    return any(place.role == "origin" and place.site == finding.places[0].site for place in finding.places)
 
 
 def _line(site: Site) -> tuple[str, int, int]:
