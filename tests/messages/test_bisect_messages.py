@@ -186,3 +186,13 @@ def test_a_program_that_writes_is_left_as_it_was(script: Path) -> None:
     assert [part.nodes[0].op for part in found.parts] == ["aten.mul.Tensor"]
     assert torch.equal(x, before[1])
     assert all(torch.equal(value, before[0][name]) for name, value in layer.state_dict().items())
+
+
+def test_a_terminal_sees_each_run(
+    script: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    code, out, err = ends(capsys, "--finest", "rule")
+    assert code == 1 and out.startswith("bisect 'step'")
+    shown = err.split("\r\x1b[K")
+    assert shown[:5] == ["", "run 1: 0", "run 2: 0", "run 3: 0", "run 4: 0.001524"] and shown[-1] == ""

@@ -53,6 +53,7 @@ def bisect(
     seed: int | None = None,
     budget: str | None = None,
     resume: str | PathLike[str] | None = None,
+    progress: Callable[[int, float], None] | None = None,
     **kwargs: Any,
 ) -> BisectionReport:
     """The smallest set of decisions that makes a function or nn.Module worse under one policy than under another.
@@ -62,7 +63,8 @@ def bisect(
     smallest set to promote, instead, so that the value comes under the bound, as a policy with its cost. finest: how
     far the search goes, "rule", "op", "line" or "module". rounding: what stands for the roundings that a policy leaves
     to the compiler (law N3); "compiler" leaves them to this device's. seed: for a program that draws random numbers.
-    budget: "90s", "5m" or "40runs". resume: a file that keeps what was measured.
+    budget: "90s", "5m" or "40runs". resume: a file that keeps what was measured. progress: called with the number and
+    the value of each evaluation.
     The program is left as it was. Raises UsageError for a program, metric or file that this can't be done with.
     """
     if rounding not in ROUNDINGS:
@@ -74,12 +76,18 @@ def bisect(
     mixed = mixture(captured.graph, *explicit)
     limits = Budget.parse(budget)
     evaluation = _Evaluation(captured, mixed, (args, kwargs), metric, seed)
-    state = None if resume is None else Path(resume)
     trials = Trials(evaluation, evaluation.key, budget=limits)
+    state, problem = (None, "") if resume is None else (Path(resume), evaluation.problem())
     if state is not None:
-        problem = evaluation.problem()
         trials.known = trial_state.read(state, problem)
-        trials.note = lambda: trial_state.write(state, problem, trials.known)
+
+    def note(value: float) -> None:
+        if state is not None:
+            trial_state.write(state, problem, trials.known)
+        if progress is not None:
+            progress(trials.runs, value)
+
+    trials.note = note
     direction: Literal["carry", "promote"] = "promote" if reverse else "carry"
     found = search(mixed, trials, metric=evaluation.name, bound=bound, direction=direction, finest=finest)
     if evaluation.is_random:

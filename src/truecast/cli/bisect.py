@@ -5,6 +5,7 @@ Exit codes: 0 no regression, 1 a regression, or no certain answer, 2 wrong use o
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -71,8 +72,11 @@ def bisect(
             seed=seed,
             budget=budget,
             resume=resume,
+            progress=_shown if sys.stderr.isatty() else None,
             **kwargs,
         )
+    if sys.stderr.isatty():
+        typer.echo("\r\x1b[K", nl=False, err=True)
     typer.echo(report.render(), nl=False)
     if json is not None:
         write(report.to_json().rstrip("\n"), json)
@@ -81,3 +85,8 @@ def bisect(
     found = report.bisection
     if found.regressed or found.uncertain or not found.finished:
         raise typer.Exit(1)
+
+
+def _shown(runs: int, value: float) -> None:
+    """One line that each evaluation overwrites: a search may take minutes."""
+    typer.echo(f"\r\x1b[Krun {runs}: {value:.4g}", nl=False, err=True)

@@ -53,7 +53,7 @@ class Budget:
 class Trials:
     """The values of sets of changes, each measured `repeats` times, within a budget.
 
-    known: what was measured before, by key; what is measured goes there too, and `note` is called after each.
+    known: what was measured before, by key; what is measured goes there too, and `note` is called with each.
     doubts: the sets whose values lie on both sides of the bound they were asked about.
     """
 
@@ -61,7 +61,7 @@ class Trials:
     key: Callable[[Chosen], str]
     known: dict[str, list[float]] = field(default_factory=dict)
     budget: Budget = field(default_factory=Budget)
-    note: Callable[[], None] = lambda: None
+    note: Callable[[float], None] = lambda value: None
     repeats: int = 1
     runs: int = 0
     doubts: set[Chosen] = field(default_factory=set)
@@ -75,7 +75,7 @@ class Trials:
             value = self.evaluate(chosen)
             found.append(math.inf if math.isnan(value) else value)
             self.runs += 1
-            self.note()
+            self.note(found[-1])
         return tuple(found)
 
     def value(self, chosen: Chosen) -> float:
