@@ -62,4 +62,6 @@ def test_the_small_form_runs_to_its_end() -> None:
     assert "  0 of 94 values differ\n" in run.stdout
     assert "bad  aten.mul.Tensor on narrow: compute = same, rounding = region\n" in run.stdout
     assert "gate 'Logits' under torch_xla-2.10 (baseline: torch_xla-2.9): WORSE than gate.toml\n" in run.stdout
-    assert len(re.findall(r"converts, +\d+\.\d MB through them, +\d+\.\d\d ms a step", run.stdout)) == 2
+    assert (
+        len(re.findall(r"converts, +\d+\.\d MB through them, +\d+\.\d\d ms of processor time a step", run.stdout)) == 2
+    )
