@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint unit slow sweep bench clean
+.PHONY: demo test lint unit slow sweep bench ulp clean
 
 demo: $(READY)
 	$(BIN)/python examples/train_llama.py
@@ -31,6 +31,9 @@ bench: $(READY)
 	$(BIN)/python bench/llama_step.py
 	$(BIN)/python bench/device.py
 	$(BIN)/python bench/drift.py
+
+ulp: $(READY)            # every operation's error against float64; writes docs/evidence/ulp.md
+	$(BIN)/python -m bench.ulp
 
 # torch is pinned in constraints.txt: without the pin, pip may draw a CUDA build of several gigabytes.
 $(READY): pyproject.toml constraints.txt

@@ -7,7 +7,9 @@ import math
 import pytest
 import torch
 
+import truecast as tc
 from tests.ops.batch import Case, check, fast_and_slow
+from truecast.errors import UnsupportedError
 from truecast.lowering.registry import find
 
 ALL = fast_and_slow(
@@ -288,6 +290,13 @@ def test_backwards_and_ternary(dtype: torch.dtype) -> None:
         rest = () if "." in operands else args
         cases.append(Case(f"aten.{overload}", (*given, *rest), kwargs, ulps=ulps, floor=1.0))
     check(cases, at_least=4)
+
+
+def test_an_inverse_normal_in_16_bits_is_refused_with_a_way_out() -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        tc.lower(torch.special.ndtri, torch.ones(2).bfloat16(), numerics="torch_xla-2.10").stablehlo  # noqa: B018
+    assert caught.value.what == "aten.special_ndtri.default can't be computed in bfloat16"
+    assert caught.value.help == 'a rule that says compute = "opmath"'
 
 
 def test_every_elementwise_core_overload_has_a_rule() -> None:

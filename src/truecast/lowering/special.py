@@ -214,12 +214,19 @@ for _names, _function in {
     "special_i1e": lax.bessel_i1e,
     "special_modified_bessel_i0": i0,
     "special_modified_bessel_i1": i1,
-    "special_ndtri": special.ndtri,
     "special_log_ndtr": _log_ndtr,
     "special_erfcx": _erfcx,
     "special_entr": _entropy,
 }.items():
     register(_names, lambda ctx, self, function=_function: function(self))
+
+
+@lowers("special_ndtri")
+def _ndtri(ctx: Context, self: Array) -> Array:
+    if self.dtype.itemsize < 4:  # jax has coefficients for float32 and float64 alone
+        ctx.unsupported(f"can't be computed in {self.dtype}", help='a rule that says compute = "opmath"')
+    return special.ndtri(self)
+
 
 register("ldexp", lambda ctx, self, other: lax.mul(self, exp2(other)))
 register("special_spherical_bessel_j0", lambda ctx, x: _spherical_j0(x))
