@@ -7,6 +7,8 @@ READY := $(VENV)/.ready
 .PHONY: demo test lint unit slow sweep bench ulp clean
 
 demo: $(READY)
+	$(BIN)/python examples/compare_flow_matching.py
+	$(BIN)/python examples/opmath.py
 	$(BIN)/python examples/train_llama.py
 
 test: lint

@@ -53,10 +53,6 @@ def train(numerics: str | None) -> list[float]:
     return losses
 
 
-def multiply(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    return a * b
-
-
 def main() -> None:
     parameters = sum(p.numel() for p in make_model().parameters())
     print(f"A Llama of {parameters:,} parameters, {STEPS} steps of AdamW in bfloat16\n")
@@ -69,12 +65,6 @@ def main() -> None:
     plans = [tc.plan(graph, name) for name in NUMERICS]
     print(f"\nWhere the plans for {' and '.join(NUMERICS)} differ (forward):\n")
     print(plans[0].diff(plans[1]))
-
-    a = torch.ones(4, dtype=torch.bfloat16)
-    for name in ("neuron", "tpu", "torch_xla-2.9", "torch_xla-2.10"):
-        print(f"\nOne bfloat16 multiply under {name}:\n")
-        body = tc.lower(multiply, a, a, numerics=name).stablehlo.splitlines()
-        print("\n".join(line for line in body if "stablehlo." in line))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Runs a script as `python SCRIPT ARGS` would, and says in one line why it did not run to its end.
+"""Runs a script as `python SCRIPT ARGS` would, and says why it did not run to its end: in one line, or as Python does.
 
 Imports the leaves only.
 """
@@ -10,28 +10,24 @@ import linecache
 import os
 import sys
 import tokenize
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 
 from truecast.errors import TruecastError, UsageError
-from truecast.sites import is_framework_file
+from truecast.sites import is_framework_file, is_own_file
 
 
 def run_script(script: Path, arguments: list[str]) -> str:
     """Runs `script` with __name__ = "__main__" in this process. Returns "" where it ran to its end or ended with exit
     code 0; else what stopped it. Raises UsageError for a file that is no Python program."""
-    path = script.resolve()
-    code = checked(script, path)
-    linecache.checkcache()  # what another run in this process read of its source may have changed
-    module = ModuleType("__main__")
-    module.__file__ = str(path)
-    module.__dict__["__builtins__"] = __builtins__
-    sys.argv = [str(script), *arguments]
-    sys.path.insert(0, str(path.parent))
-    process, ours = os.getpid(), sys.modules["__main__"]
-    sys.modules["__main__"] = module  # where pickle and multiprocessing look for what the script defines
+    code = checked(script, script.resolve())
+    process = os.getpid()
     try:
-        exec(code, module.__dict__)
+        with _as_main(script, arguments) as module:
+            exec(code, module.__dict__)
     except SystemExit as end:
         stopped = "" if end.code in (None, 0) else f"{script} ended with exit({end.code!r})"
     except KeyboardInterrupt:
@@ -40,12 +36,77 @@ def run_script(script: Path, arguments: list[str]) -> str:
         stopped = _raised(script, error)
     else:
         stopped = ""
-    finally:
-        sys.modules["__main__"] = ours
     if process != os.getpid():  # a child that the script forked: the report is the parent's to print
         sys.stdout.flush()
         os._exit(1 if stopped else 0)
     return stopped
+
+
+def run_program(script: Path, arguments: list[str]) -> int:
+    """Runs `script` as `run_script` does, and returns the exit code that Python would end with; an exception is printed
+    as Python prints it, from the script's own lines on. Raises UsageError for a file that is no Python program."""
+    code = checked(script, script.resolve())
+    process = os.getpid()
+    try:
+        with _as_main(script, arguments) as module:
+            exec(code, module.__dict__)
+    except SystemExit as end:
+        if isinstance(end.code, int):
+            ended = end.code
+        else:
+            ended = 0 if end.code is None else 1
+            if end.code is not None:
+                sys.stderr.write(f"{end.code}\n")
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        sys.stdout.flush()
+        traceback.print_exception(error.with_traceback(_of_the_script(error, code)))
+        ended = 1
+    else:
+        ended = 0
+    if process != os.getpid():  # a child that the script forked
+        sys.stdout.flush()
+        os._exit(ended)
+    return ended
+
+
+@contextmanager
+def _as_main(script: Path, arguments: list[str]) -> Iterator[ModuleType]:
+    """The module that the script is run in: `__main__`, with its arguments in sys.argv and its folder in sys.path."""
+    path = script.resolve()
+    linecache.checkcache()  # what another run in this process read of its source may have changed
+    module = ModuleType("__main__")
+    module.__file__ = str(path)
+    module.__dict__["__builtins__"] = __builtins__
+    sys.argv = [str(script), *arguments]
+    sys.path.insert(0, str(path.parent))
+    ours = sys.modules["__main__"]
+    sys.modules["__main__"] = module  # where pickle and multiprocessing look for what the script defines
+    try:
+        yield module
+    finally:
+        sys.modules["__main__"] = ours
+
+
+def _of_the_script(error: BaseException, code: CodeType) -> TracebackType | None:
+    """The traceback from the script's first line on. An error with a note about its place is the program's, whichever
+    of truecast's lines found it: for such a one it ends where PyTorch came to truecast."""
+    chain: list[TracebackType] = []
+    trace = error.__traceback__
+    while trace is not None:
+        chain.append(trace)
+        trace = trace.tb_next
+    first = next((i for i, t in enumerate(chain) if t.tb_frame.f_code is code), 0)
+    files = [t.tb_frame.f_code.co_filename for t in chain]
+    end = len(chain)
+    if getattr(error, "__notes__", None):
+        theirs = max((i for i, file in enumerate(files) if not is_framework_file(file)), default=first)
+        end = next((i for i in range(theirs + 1, end) if is_own_file(files[i])), end)
+    found: TracebackType | None = None
+    for t in reversed(chain[first:end]):
+        found = TracebackType(found, t.tb_frame, t.tb_lasti, t.tb_lineno)
+    return found
 
 
 def checked(script: Path, path: Path | None = None) -> CodeType:

@@ -9,6 +9,12 @@ A leaf: imports nothing of truecast, torch or jax. Nothing else in truecast read
     TRUECAST_FALLBACK    "error" forbids that the CPU runs what the pjrt device has no lowering for
     TRUECAST_EAGER       "1": the pjrt device runs each operation at once, for debugging
     TRUECAST_MEMORY      "release": memory that the pjrt device gives back goes to the system, not to the next program
+
+What others' programs are set up with, and what numerics/environment.py makes of it:
+
+    PJRT_DEVICE          the target: CPU (default), TPU, CUDA, NEURON
+    XLA_USE_BF16, XLA_DOWNCAST_BF16    torch_xla's storage maps (law N11)
+    NEURON_CC_FLAGS      neuronx-cc's --auto-cast, --auto-cast-type, --enable/--disable-mixed-precision-accumulation
 """
 
 from __future__ import annotations
@@ -20,10 +26,13 @@ from pathlib import Path
 from truecast.errors import UsageError
 
 _DEFAULT_CACHE_BYTES = 4 << 30
+_kept_in: Path | None = None
 
 
 def cache_directory() -> Path | None:
     """The directory of compiled programs; None where TRUECAST_CACHE=off."""
+    if _kept_in is not None:
+        return _kept_in
     named = os.environ.get("TRUECAST_CACHE", "")
     if named.lower() == "off":
         return None
@@ -36,6 +45,12 @@ def cache_directory() -> Path | None:
     else:
         base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(base).expanduser() / "truecast"
+
+
+def keep_programs_in(directory: str | Path | None) -> None:
+    """Compiled programs go to `directory` from now on, whatever TRUECAST_CACHE says; None restores it."""
+    global _kept_in
+    _kept_in = None if directory is None else Path(directory).expanduser()
 
 
 def cache_limit() -> int:
@@ -52,14 +67,32 @@ def cache_limit() -> int:
     return int(text)
 
 
-def default_numerics() -> str:
-    """The policy's name or path where the program names none: "cpu" unless TRUECAST_NUMERICS says otherwise."""
-    return os.environ.get("TRUECAST_NUMERICS") or "cpu"
+def named_numerics() -> str:
+    """The name or path in TRUECAST_NUMERICS: the policy where the program names none; "" where it is not set."""
+    return text_of("TRUECAST_NUMERICS")
 
 
-def names_numerics() -> bool:
-    """Whether TRUECAST_NUMERICS names a policy."""
-    return bool(os.environ.get("TRUECAST_NUMERICS"))
+def pjrt_device() -> str:
+    """The kind of device in PJRT_DEVICE, in capitals; "" where it is not set."""
+    return text_of("PJRT_DEVICE").upper()
+
+
+def neuron_compiler_flags() -> str:
+    """NEURON_CC_FLAGS."""
+    return text_of("NEURON_CC_FLAGS")
+
+
+def text_of(variable: str) -> str:
+    """What a variable says; "" where it is not set."""
+    return os.environ.get(variable, "").strip()
+
+
+def is_set(variable: str) -> bool:
+    """Whether one of torch_xla's switches is on. Raises UsageError for what is neither on nor off."""
+    value = text_of(variable).lower()
+    if value not in ("", "0", "false", "1", "true"):
+        raise UsageError(f"{variable} has an unknown value", values=value, help='"1" or "0"')
+    return value in ("1", "true")
 
 
 def no_color() -> bool:

@@ -115,6 +115,11 @@ _STANDARD = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _FRAMEWORKS = frozenset(("torch", "torch_xla", "torchax", "functorch", "torchgen", "jax", "jaxlib", "numpy"))
 
 
+def is_own_file(filename: str) -> bool:
+    """Whether a frame of this file is truecast's."""
+    return filename.startswith(_OWN)
+
+
 @functools.cache
 def is_framework_file(filename: str) -> bool:
     """Whether a frame of this file belongs to a framework, to truecast or to Python, not to the program.
@@ -124,7 +129,7 @@ def is_framework_file(filename: str) -> bool:
     """
     if filename.startswith("<frozen "):
         return True
-    if filename.startswith(_OWN):
+    if is_own_file(filename):
         return True
     parts = filename.replace("\\", "/").split("/")
     for marker in ("site-packages", "dist-packages"):

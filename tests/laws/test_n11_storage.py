@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.lowered import arithmetic, chain, compiled, stablehlo
-from truecast import dtypes
+from truecast import dtypes, lower
 from truecast.api.comparing import FLOAT64
 from truecast.graph import Graph, Input, Node, Output, Value
 from truecast.numerics.numerics import Numerics
@@ -112,3 +112,13 @@ def test_n11_a_map_may_widen_and_then_a_cast_to_bfloat16_rounds_nothing() -> Non
         (got,) = compiled(graph, FLOAT64)(numbers)
     assert got.dtype == np.float64
     np.testing.assert_array_equal(np.asarray(got), numbers * numbers)
+
+
+def test_n11_a_python_number_that_becomes_an_input_stays_as_it_is() -> None:
+    """Law N6: it is rounded once, where it is used, whatever the storage map says of its dtype."""
+    number = Value("k0", dtypes.float64, (), scalar=True)
+    x = Value("x", dtypes.float32, (8,))
+    out = Value("v0", dtypes.float32, (8,))
+    node = Node("aten.mul.Tensor", (x, number), (), (out,))
+    text = lower(Graph("g", (Input(x), Input(number, "scalar")), (node,), (Output(out),)), numerics=LEGACY).stablehlo
+    assert "%arg0: tensor<8xbf16>" in text and "%arg1: tensor<f64>" in text

@@ -312,7 +312,7 @@ def test_the_example_has_one_error(here: Path, capsys: pytest.CaptureFixture[str
     code, out, _ = ends(capsys, (ROOT / "examples" / "flow_matching.py").read_text(), "--fail-on", "warning")
     assert code == 1
     assert re.findall(r"^(?:error|warning)\[.*?\]", out, re.MULTILINE) == ["error[TC101]", "warning[TC501]"]
-    assert "23 |     noisy = ((1 - sigma) * latents + sigma * noise).to(latents.dtype)" in out
+    assert "51 |     noisy = ((1 - sigma) * latents + sigma * noise).to(latents.dtype)" in out
 
 
 def test_explaining_does_not_load_what_it_does_not_need() -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from truecast import settings
 from truecast.errors import UsageError
-from truecast.numerics import autocast
-from truecast.numerics.scope import policy
+from truecast.numerics import autocast, environment
+from truecast.numerics.scope import autocast_lists
 
 if TYPE_CHECKING:
     import torch
 
     from truecast.capture.device.tape import Counters
+    from truecast.graph import Graph
 
 
 def device(index: int = 0) -> torch.device:
@@ -34,7 +36,7 @@ def device(index: int = 0) -> torch.device:
         if settings.keeps_memory():
             keep_freed_memory()
         names = sorted({name for device_type in autocast.DEVICE_TYPES for name in autocast.lists(device_type)})
-        register(DeviceExecutor("cpu"), names, lambda name: autocast.lists(policy().autocast).get(name))
+        register(DeviceExecutor(environment.target()), names, lambda name: autocast.lists(autocast_lists()).get(name))
     return state.device
 
 
@@ -54,6 +56,25 @@ def sync(wait: bool = False) -> None:
     if failures:
         raise failures[0].error
     state.host.judge(waits=wait)
+
+
+def pending(tensors: Sequence[torch.Tensor] = ()) -> Graph:
+    """The Graph that computes tensors of the device from what is there already; without any, all that is pending.
+
+    Raises UsageError where nothing has to be computed.
+    """
+    from truecast.capture.device.dispatch import lazy_of
+    from truecast.capture.device.state import state
+
+    graph = None
+    if state.registered:
+        with state.tape.lock:
+            graph = state.tape.pending_graph([lazy_of(tensor) for tensor in tensors])
+    if graph is None or not graph.outputs:
+        raise UsageError(
+            "nothing is pending", why="the device has computed what it was asked for", help="ask before a sync"
+        )
+    return graph
 
 
 def metrics() -> Counters:

@@ -460,6 +460,32 @@ def composite_explicit(func: Any) -> Callable[..., Any] | None:
     return functools.partial(func._op_dk, torch._C.DispatchKey.CompositeExplicitAutograd)
 
 
+def remember_constructors() -> None:
+    """torch.set_default_device knows constructors by identity: it is to know PyTorch's own, not what wraps them."""
+    from torch.utils._device import _device_constructors
+
+    _device_constructors()
+
+
+@contextmanager
+def default_devices_as(translated: Callable[[Any], Any]) -> Iterator[None]:
+    """While active, torch.set_default_device(d) and `with d:` take `translated(d)` for d."""
+    from torch.utils._device import DeviceContext
+
+    real: Callable[[Any, Any], None] = DeviceContext.__init__
+
+    def construct(self: Any, device: Any) -> None:
+        real(self, translated(device))
+
+    with patch.object(DeviceContext, "__init__", construct):
+        yield
+
+
+def composite_implicit(func: Any) -> Callable[..., Any]:
+    """PyTorch's definition of an overload by other operations that autograd sees."""
+    return functools.partial(func._op_dk, torch._C.DispatchKey.CompositeImplicitAutograd)
+
+
 def register_backend(name: str, module: Any) -> None:
     """Gives PrivateUse1 a name, a device module, and the guards and hooks that a backend has in C++."""
     from torch.utils.backend_registration import _setup_privateuseone_for_python_backend

@@ -23,6 +23,7 @@ from truecast.cli.fix import fix
 from truecast.cli.gate import gate
 from truecast.cli.lower import lower
 from truecast.cli.numerics import numerics
+from truecast.cli.run import run as run_a_script
 from truecast.errors import TruecastError
 
 WRONG_USE, OUR_FAULT = 2, 70
@@ -49,6 +50,7 @@ _show_traceback = False
 
 # What the command does not know is the script's; "--" ends the command's own options.
 _SCRIPT = {"allow_extra_args": True, "ignore_unknown_options": True}
+app.command("run", context_settings=_SCRIPT)(run_a_script)
 app.command(context_settings=_SCRIPT)(explain)
 app.command(context_settings=_SCRIPT)(fix)
 app.command()(lower)

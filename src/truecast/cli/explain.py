@@ -53,8 +53,9 @@ def explain(
     policy = scope.chosen(numerics)
     checked(script)  # before anything heavy is imported
     from truecast.api.explaining import recording
+    from truecast.compat.install import offered
 
-    with recording(fake=fake) as tape, ProgressLine(lambda: tape.operations):
+    with offered("cpu"), recording(fake=fake) as tape, ProgressLine(lambda: tape.operations):
         stopped = run_script(script, list(context.args))
         report = tape.explain(stopped, numerics=policy, migrate=migrate or "").only(select or (), ignore or ())
     if write_baseline is not None:

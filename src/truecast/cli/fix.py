@@ -89,10 +89,11 @@ def _explained(script: Path, arguments: list[str], fake: bool) -> Any:
     import contextlib
 
     from truecast.api.explaining import recording
+    from truecast.compat.install import offered
     from truecast.scripts import run_script
 
     line = ProgressLine(lambda: tape.operations)
-    with contextlib.redirect_stdout(sys.stderr), recording(fake=fake) as tape, line:
+    with contextlib.redirect_stdout(sys.stderr), offered("cpu"), recording(fake=fake) as tape, line:
         stopped = run_script(script, arguments)
         report = tape.explain(stopped)
     if stopped:

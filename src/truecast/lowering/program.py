@@ -125,8 +125,8 @@ class Program:
         return {dtypes.of(a): dtypes.of(b) for a, b in self.plan.numerics.storage}
 
     def held(self, value: Value) -> DType:
-        """The dtype in which the device holds `value`."""
-        return self.storage.get(value.dtype, value.dtype)
+        """The dtype in which the device holds `value`; a Python number comes as it is (law N6)."""
+        return value.dtype if value.scalar else self.storage.get(value.dtype, value.dtype)
 
     @property
     def is_seeded(self) -> bool:

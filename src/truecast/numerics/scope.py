@@ -1,22 +1,23 @@
 """Which policy holds where a call names none: the innermost `with` block, else the one set, else the environment's.
 
-Imports its own package and settings.
+Imports its own package.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from os import PathLike, fspath
 
-from truecast import settings
 from truecast.errors import NumericsError
+from truecast.numerics.environment import default_policy, named_policy, names_policy
 from truecast.numerics.numerics import Numerics
 
 Policy = str | PathLike[str] | Numerics
 
 _IN_SCOPE: ContextVar[Numerics | None] = ContextVar("truecast_numerics", default=None)
+_AUTOCAST: ContextVar[str | None] = ContextVar("truecast_autocast", default=None)
 _default: Numerics | None = None
 
 
@@ -27,7 +28,7 @@ def policy(named: Policy | None = None) -> Numerics:
     name, and for a file that is missing or malformed.
     """
     if named is None:
-        named = in_force() or settings.default_numerics()
+        return in_force() or default_policy()
     if isinstance(named, Numerics):
         return named
     if not isinstance(named, str | PathLike):
@@ -36,14 +37,12 @@ def policy(named: Policy | None = None) -> Numerics:
             values=f"numerics={named!r}",
             help="a preset's name, a TOML file's path, or a Numerics",
         )
-    text = fspath(named)
-    is_path = not isinstance(named, str) or text.endswith(".toml") or "/" in text or "\\" in text
-    return Numerics.load(text) if is_path else Numerics.preset(text)
+    return named_policy(fspath(named), is_path=not isinstance(named, str))
 
 
 def chosen(named: Policy | None = None) -> Numerics | None:
-    """As `policy`, but None where nobody chose one: no argument, no block, no set_numerics, no TRUECAST_NUMERICS."""
-    if named is None and in_force() is None and not settings.names_numerics():
+    """As `policy`, but None where nobody chose one: no argument, no block, no set_numerics, no variable."""
+    if named is None and in_force() is None and not names_policy():
         return None
     return policy(named)
 
@@ -62,6 +61,17 @@ def numerics(named: Policy) -> Iterator[Numerics]:
         yield chosen
     finally:
         _IN_SCOPE.reset(token)
+
+
+def autocast_lists() -> str:
+    """The device type whose autocast lists hold: the policy's, unless a region says that it is another's."""
+    return _AUTOCAST.get() or policy().autocast
+
+
+def autocast_lists_of(device_type: str) -> Callable[[], None]:
+    """Makes the autocast lists of a device type hold in this thread or task until what it returns is called."""
+    token = _AUTOCAST.set(device_type)
+    return lambda: _AUTOCAST.reset(token)
 
 
 def set_numerics(named: Policy | None) -> None:

@@ -15,7 +15,7 @@ from typing import Literal
 
 from truecast import settings
 from truecast.errors import TargetError, TruecastError
-from truecast.numerics import scope
+from truecast.numerics import environment, scope
 from truecast.runtime.cache import DiskCache
 
 State = Literal["ok", "absent", "wrong"]
@@ -38,6 +38,7 @@ def examine() -> Iterator[Check]:
     if not any(check.state == "wrong" for check in packages):
         yield from _devices()
     yield from _cache()
+    yield from _environment()
     yield _numerics()
 
 
@@ -125,9 +126,20 @@ def _write_trouble(cache: DiskCache) -> str:
     return cache.trouble
 
 
+def _environment() -> Iterator[Check]:
+    """What each variable that decides about numerics says, and what comes of it."""
+    for said in environment.mappings():
+        if said.trouble:
+            yield Check(said.variable, "wrong", f"{said.value}: {said.meaning}", said.trouble)
+        elif said.value:
+            yield Check(said.variable, "ok", f"{said.value}: {said.meaning}")
+        else:
+            yield Check(said.variable, "absent", said.meaning)
+
+
 def _numerics() -> Check:
     try:
         chosen = scope.policy()
     except TruecastError as error:
-        return Check("numerics", "wrong", f"{error.what}: {settings.default_numerics()}", error.help or "")
+        return Check("numerics", "wrong", error.what, error.help or "")
     return Check("numerics", "ok", f"{chosen.name}, unless a program says otherwise")

@@ -12,6 +12,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from truecast.capture import torch_seam
+from truecast.capture.device.tensor import PjrtTensor
 
 # For an ATen name ("conv2d", "conv2d.padding"): lower_precision, float32, float32_dtype, promote, banned, or None.
 Lists = Callable[[str], str | None]
@@ -46,7 +47,7 @@ def kernel(func: Any, name: str, lists: Lists) -> Callable[..., Any]:
 
 def _eligible(leaf: Any) -> bool:
     floating = isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and leaf.dtype is not torch.float64
-    return floating and leaf.device.type == "pjrt"
+    return floating and isinstance(leaf, PjrtTensor)
 
 
 def _cast(nest: Any, dtype: torch.dtype | None) -> Any:

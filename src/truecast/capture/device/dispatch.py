@@ -191,7 +191,7 @@ def brought(tensor: torch.Tensor) -> PjrtTensor:
         )
     raise RuntimeError(
         "Expected all tensors to be on the same device, but found at least two devices, "
-        f"{state.device} and {tensor.device}!"
+        f"{state.shown} and {tensor.device}!"
     )
 
 

@@ -14,7 +14,7 @@ import torch
 
 from truecast.capture import aliasing, decompose, torch_seam
 from truecast.capture.aliasing import Step, memory_order, single_step
-from truecast.capture.device import between, indexing, recurrent
+from truecast.capture.device import between, convolution, indexing, recurrent
 from truecast.capture.device.dispatch import (
     OffDevice,
     Recorder,
@@ -261,7 +261,7 @@ def _refuse_other_devices(written: Any, args: tuple[Any, ...], kwargs: dict[str,
         if not isinstance(tensor, PjrtTensor):
             raise RuntimeError(
                 "Expected all tensors to be on the same device, but found at least two devices, "
-                f"{state.device} and {tensor.device}!"
+                f"{state.shown} and {tensor.device}!"
             )
 
 
@@ -433,6 +433,10 @@ _SPECIAL: dict[Any, Handler] = {
     aten._thnn_fused_lstm_cell_backward_impl.default: _decomposed(recurrent.lstm_cell_backward),
     aten._thnn_fused_gru_cell.default: _decomposed(recurrent.gru_cell),
     aten._thnn_fused_gru_cell_backward.default: _decomposed(recurrent.gru_cell_backward),
+    **{
+        overload(f"aten.{name}" if "." in name else f"aten.{name}.default"): _decomposed(kernel)
+        for name, kernel in convolution.kernels().items()
+    },
 }
 
 

@@ -140,7 +140,7 @@ class Host:
     def text(self, tensor: PjrtTensor) -> str:
         """repr() of the tensor: its contents as PyTorch prints them, and the device."""
         shown = repr(self.download(tensor.detach()))
-        extra = [f"device='{state.device}'"]
+        extra = [f"device='{state.shown}'"]
         if tensor.grad_fn is not None:
             extra.append(f"grad_fn=<{type(tensor.grad_fn).__name__}>")
         elif tensor.requires_grad:
@@ -152,7 +152,7 @@ class Host:
         """A pickle that plain PyTorch reads: contents, to be put on the device again, or where map_location says."""
         if isinstance(tensor, torch.nn.Parameter):
             return torch_seam.rebuild_parameter, (tensor.detach(), tensor.requires_grad, {})
-        arguments = (self.download(tensor.detach()), tensor.dtype, str(state.device), tensor.requires_grad)
+        arguments = (self.download(tensor.detach()), tensor.dtype, str(state.shown), tensor.requires_grad)
         return torch_seam.rebuild_from_cpu, arguments
 
 

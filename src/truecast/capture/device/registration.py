@@ -13,7 +13,7 @@ import torch
 
 from truecast import settings
 from truecast.capture import torch_seam
-from truecast.capture.device import autocast, handlers
+from truecast.capture.device import autocast, convolution, handlers
 from truecast.capture.device.bounds import Guards
 from truecast.capture.device.dispatch import emit_spec, fresh
 from truecast.capture.device.host import Host
@@ -71,7 +71,7 @@ class DeviceModule:
 def register(executor: Executor, autocast_names: Iterable[str], autocast_list: autocast.Lists) -> torch.device:
     """Registers the device, once in a process. autocast_names: all that any list knows; autocast_list: the policy's."""
     torch_seam.register_backend(NAME, DeviceModule())
-    state.device = torch.device(NAME, 0)
+    state.device = state.shown = torch.device(NAME, 0)
     state.tape = Tape(executor)
     state.guards = Guards()
     state.tape.eager = settings.eager()
@@ -79,9 +79,9 @@ def register(executor: Executor, autocast_names: Iterable[str], autocast_list: a
     state.tape.on_places = _look_at_modules
     state.dispatch = handlers.dispatch
     state.host = Host(state.tape)
-    factories = {name: _factory(f"aten.{name}" if "." in name else f"aten.{name}.default") for name in _FACTORIES}
-    torch_seam.register_kernels({"empty.memory_format": _empty, "empty_strided": _empty_strided, **factories})
+    torch_seam.register_kernels(factories())
     torch_seam.register_kernels({"_copy_from": _copy_from})
+    torch_seam.register_kernels(convolution.kernels(), "AutogradPrivateUse1")
     torch_seam.pass_autocast_by()
     torch.set_autocast_dtype(NAME, torch.bfloat16)
     casting = {name: func for name in autocast_names if (func := _overload(name)) is not None}
@@ -104,6 +104,12 @@ def _warn_of_late_registration() -> None:
             "backward() on the device will fail in this process. Call truecast.device() before the first backward pass",
             stacklevel=4,
         )
+
+
+def factories() -> dict[str, Callable[..., Any]]:
+    """The kernels that make tensors of the device out of none, by overload."""
+    made = {name: _factory(f"aten.{name}" if "." in name else f"aten.{name}.default") for name in _FACTORIES}
+    return {"empty.memory_format": _empty, "empty_strided": _empty_strided, **made}
 
 
 def _look_at_modules(wanted: bool) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 class State:
     registered = False
     device: torch.device
+    shown: torch.device  # what its tensors say that they are on; scripts may know the device by another name
     tape: Tape
     guards: Guards
     tracker: DeviceTracker

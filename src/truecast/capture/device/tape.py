@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
 
@@ -319,11 +319,12 @@ class Tape:
         self.counters.disk_hits += executable.origin == "disk"
         return variant
 
-    def pending_graph(self) -> Graph:
-        """The Graph that `run` would run now."""
+    def pending_graph(self, wanted: Sequence[Lazy] = ()) -> Graph:
+        """The Graph that `run` would run now, or what of it computes the values in `wanted`."""
         with self.lock:
             roots = [root for ref in self._roots if (root := ref()) is not None]
-            kept = list({id(r.value): r.value for r in roots if r.value.record is not None}.values())
+            values = wanted or [root.value for root in roots]
+            kept = list({id(value): value for value in values if value.record is not None}.values())
             records = _live(self._records, kept)
             _, inputs = _number(records, kept)
             graph = build_graph(records, inputs, kept, frozenset())

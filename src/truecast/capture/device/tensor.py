@@ -122,5 +122,15 @@ class PjrtTensor(torch.Tensor):
         return copied
 
 
+def show_as(device: torch.device) -> None:
+    """Tensors of the device say that they are on `device` from now on, in Python; PyTorch itself knows better."""
+    state.shown = device
+    if device == state.device:
+        del PjrtTensor.device, PjrtTensor.is_xla
+        return
+    PjrtTensor.device = property(lambda self: device)
+    PjrtTensor.is_xla = property(lambda self: device.type == "xla")
+
+
 torch_seam.hide_from_dynamo(PjrtTensor.__dict__["__torch_dispatch__"].__func__)
 torch_seam.plain_to_dynamo(PjrtTensor)

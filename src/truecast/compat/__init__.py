@@ -1,0 +1,1 @@
+"""Other libraries' interfaces over truecast, for scripts that were written for them."""
