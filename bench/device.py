@@ -2,10 +2,10 @@
 
     python bench/device.py [--rounds 5]
 
-Each engine is a process of its own that waits until it is asked for a step; they take turns, and the best round counts:
-on a shared machine only the ratios mean anything. The step is that of bench/llama_step.py: forward, backward and AdamW
-of 21 M parameters on 4 x 256 tokens, the loss read at its end. torch_xla takes part if it has its environment (see
-llama_step.py).
+Each engine is a process of its own that waits until it is asked for a step; they take turns, and the best round counts.
+On a shared machine only the ratios mean anything, those of processor time the most. The step is that of
+bench/llama_step.py: forward, backward and AdamW of 21 M parameters on 4 x 256 tokens, the loss read at its end.
+torch_xla takes part if it has its environment (see llama_step.py).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def child(engine: str, dtype: str) -> None:
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
 
     def step() -> dict[str, float]:
-        started = time.perf_counter()
+        started, used = time.perf_counter(), time.process_time()
         optimizer.zero_grad()
         loss = model(tokens)
         loss.backward()
@@ -78,7 +78,8 @@ def child(engine: str, dtype: str) -> None:
         traced = time.perf_counter()
         sync()
         value = loss.item()
-        return {"step": time.perf_counter() - started, "trace": traced - started, "loss": value}
+        ended = time.perf_counter(), time.process_time()
+        return {"step": ended[0] - started, "processor": ended[1] - used, "trace": traced - started, "loss": value}
 
     def loop() -> dict[str, float]:
         x, y = torch.ones(4, device=device), torch.ones(4, device=device)
@@ -115,6 +116,7 @@ def compare(dtype: str, rounds: int) -> None:
         row("traced y = y * 1.0001 + x, an operation", "us", 1e6, {e: b["operation"] for e, b in best.items()})
         row("traced training step", "ms", 1e3, {e: b["trace"] for e, b in best.items() if e != "eager"})
     row(f"training step, {dtype}", "ms", 1e3, {e: b["step"] for e, b in best.items()})
+    row(f"its processor time, {dtype}", "ms", 1e3, {e: b["processor"] for e, b in best.items()})
 
 
 def row(what: str, unit: str, scale: float, seconds: dict[str, float]) -> None:
