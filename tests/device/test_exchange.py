@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import io
 import os
+import subprocess
+import sys
 import threading
 
 import jax
@@ -125,6 +127,19 @@ def test_a_fork_is_refused():
         "The pjrt device can't be used in a forked child process: the XLA client does not survive a fork. Start the "
         "process with multiprocessing.set_start_method('spawn'), or keep tensors on the CPU in workers."
     )
+
+
+def test_a_program_that_ends_while_the_device_computes_ends_well():
+    program = (
+        "import torch, truecast as tc\n"
+        "x = torch.rand(1500, 1500, device=tc.device())\n"
+        "for _ in range(6):\n"
+        "    x = torch.tanh(x @ x)\n"
+        "    tc.sync()\n"
+        "print('started')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=240)
+    assert (done.returncode, done.stdout) == (0, "started\n"), done.stderr
 
 
 def test_there_is_one_device():

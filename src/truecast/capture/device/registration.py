@@ -5,6 +5,8 @@ PyTorch's seam for a backend in pure Python; see torch_seam.register_backend.
 
 from __future__ import annotations
 
+import atexit
+import os
 import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -88,9 +90,17 @@ def register(executor: Executor, autocast_names: Iterable[str], autocast_list: a
     kernels = {name: autocast.kernel(func, name, autocast_list) for name, func in casting.items()}
     torch_seam.register_kernels(kernels, "AutocastPrivateUse1")
     state.registered = True
+    atexit.register(_wait_at_exit)
     if torch_seam.next_sequence_number():  # something has been differentiated on this thread, or is about to be
         _warn_of_late_registration()
     return state.device
+
+
+def _wait_at_exit() -> None:
+    """What has been started ends before the interpreter does: XLA's threads give memory back to Python when they are
+    done, and a thread that wants the interpreter while it ends takes the process down with it."""
+    if os.getpid() == state.host.process:
+        state.tape.wait()
 
 
 def _warn_of_late_registration() -> None:
