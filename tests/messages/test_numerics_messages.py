@@ -25,7 +25,7 @@ COMPUTE = (
 )
 KINDS = (
     "elementwise, reduction, scan, contraction, convolution, normalization, attention, pooling, loss, movement, "
-    "indexing, sorting, random, creation, cast, linalg, optimizer, composite, query"
+    "indexing, sorting, random, creation, cast, linalg, optimizer, composite, foreign, query"
 )
 DTYPES = ", ".join(dtypes.BY_NAME)
 STORABLE = COMPUTE.removeprefix("same, opmath, ")
