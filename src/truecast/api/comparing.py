@@ -5,7 +5,6 @@ and random bits, value by value. Composes capture, numerics, the observing runti
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -21,6 +20,7 @@ from truecast.dtypes import DType
 from truecast.errors import UsageError
 from truecast.graph import Graph, Node, Value
 from truecast.lowering.sections import cut
+from truecast.numerics.mixing import explicit_rounding
 from truecast.numerics.numerics import Numerics, Rule
 from truecast.numerics.plan import resolve
 from truecast.numerics.scope import Policy, policy
@@ -84,7 +84,7 @@ def compare(
     named = {"a": policy(a), "b": policy(b), "reference": FLOAT64 if reference == "float64" else policy(reference)}
     mends = any(numerics.on_mismatch == "cast" for numerics in named.values())
     captured = recorder.trace(program, args, kwargs, on_violation="cast" if mends else "raise")
-    chosen = {name: _rounded(numerics, compiler_rounding) for name, numerics in named.items()}
+    chosen = {name: explicit_rounding(numerics, compiler_rounding) for name, numerics in named.items()}
     chosen["honest"] = HONEST
     if mends:
         for name in ("honest", *(["reference"] if named["reference"] is FLOAT64 else [])):
@@ -110,12 +110,6 @@ def compare(
             (*_notes(named, compiler_rounding), *runs.notes()),
         )
     )
-
-
-def _rounded(numerics: Numerics, compiler_rounding: CompilerRounding) -> Numerics:
-    """The policy with what it leaves to its compiler decided."""
-    rules = (replace(r, rounding=compiler_rounding) if r.rounding == "compiler" else r for r in numerics.rules)
-    return replace(numerics, rules=tuple(rules))
 
 
 def _notes(named: Mapping[str, Numerics], compiler_rounding: CompilerRounding) -> tuple[str, ...]:
