@@ -113,6 +113,7 @@ ON_DEVICE = {
     "nll_loss with one to ignore": lambda x, i: functional.nll_loss(x[:2], i, ignore_index=5),
     "cross_entropy": lambda x, i: functional.cross_entropy(x[:2], i),
     "multi_margin_loss": lambda x, i: functional.multi_margin_loss(x[:2], i),
+    "embedding_bag": lambda x, i: functional.embedding_bag(i.view(1, 2), x, mode="max"),
 }
 
 
@@ -243,3 +244,28 @@ print([str(w.message) for w in told if "pjrt" in str(w.message)], told[-1].filen
 def test_a_device_made_after_a_backward_pass_warns():
     ran = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, check=True)
     assert 'Call truecast.device() before the first backward pass"] <string>' in ran.stdout
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_an_index_of_a_bag_out_of_bounds(mode):
+    with pytest.raises(RuntimeError, match="found idx to be 3"):
+        functional.embedding_bag(torch.tensor([[0, 3]], device=DEVICE), ones(3, 2, device=DEVICE), mode=mode).cpu()
+
+
+READS_OF_NOTHING = {
+    "index": lambda x, i: x[i],
+    "index of the second dimension": lambda x, i: x.t()[:, i],
+    "index_select": lambda x, i: x.index_select(0, i),
+    "gather": lambda x, i: x.gather(0, i.view(-1, 1)),
+    "embedding": lambda x, i: functional.embedding(i, x),
+}
+
+
+@pytest.mark.parametrize("name", READS_OF_NOTHING)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.int8, torch.uint8, torch.complex64])
+def test_each_index_of_an_empty_dimension_is_out_of_bounds(name, dtype):
+    for device in ("cpu", DEVICE):
+        x, i = torch.zeros(0, 4, dtype=dtype, device=device), torch.tensor([0], device=device)
+        with pytest.raises((IndexError, RuntimeError), match=r"out of bounds|out of range|should be positive"):
+            READS_OF_NOTHING[name](x, i).cpu()
+        assert READS_OF_NOTHING[name](x, i[:0]).numel() == 0

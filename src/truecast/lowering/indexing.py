@@ -63,7 +63,26 @@ for _names, _help in (
 def index(ctx: Context, self: Array, indices: Sequence[Array | None]) -> Array:
     if any(is_mask(i) for i in indices):
         raise data_dependent(ctx, _KEEP_SHAPE)
+    if _reads_of_nothing(self, ctx.shape):
+        return _outside(ctx.shape, self)
     return self.at[positions(indices)].get(mode="fill")
+
+
+def _reads_of_nothing(self: Array, shape: Sequence[int]) -> bool:
+    """Whether elements are asked for where there are none: each position is out of bounds, and XLA refuses it."""
+    return 0 in self.shape and 0 not in shape
+
+
+def _outside(shape: Sequence[int], like: Array) -> Array:
+    """What a read out of bounds gives."""
+    dtype = like.dtype
+    if jnp.issubdtype(dtype, jnp.inexact):
+        value: Any = math.nan
+    elif dtype == jnp.bool_:
+        value = True
+    else:
+        value = jnp.iinfo(dtype).max if jnp.issubdtype(dtype, jnp.unsignedinteger) else jnp.iinfo(dtype).min
+    return lax.full(tuple(shape), value, dtype)
 
 
 def positions(indices: Sequence[Array | None]) -> tuple[Any, ...]:
@@ -96,6 +115,9 @@ def index_select(ctx: Context, self: Array, dim: int, index: Array) -> Array:
 
 def rows(self: Array, axis: int, index: Array) -> Array:
     """The slices of `self` at `index` along `axis`; the axes of `index` stand in place of it."""
+    shape = (*self.shape[:axis], *index.shape, *self.shape[axis + 1 :])
+    if _reads_of_nothing(self, shape):
+        return _outside(shape, self)
     place = (slice(None),) * axis + (index,)
     return self.at[place].get(mode="fill", wrap_negative_indices=False)
 
@@ -104,6 +126,8 @@ def rows(self: Array, axis: int, index: Array) -> Array:
 def gather(ctx: Context, self: Array, dim: int, index: Array, **_: Any) -> Array:
     if 0 in ctx.shape:
         return zeros(ctx.shape, self)
+    if _reads_of_nothing(self, ctx.shape):
+        return _outside(ctx.shape, self)
     rank = max(self.ndim, index.ndim, 1)
     self, index = (lax.reshape(x, x.shape or (1,) * rank) for x in (self, index))
     axis = axis_of(dim, rank)

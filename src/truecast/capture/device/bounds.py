@@ -38,10 +38,14 @@ _OUT_OF_BOUNDS = "index {index} is out of bounds for dimension {dim} with size {
 _ALONG_DIM = Row("index", "self", "dim", RuntimeError, _OUT_OF_BOUNDS)
 _IN_SELF = "index out of range in self"
 _ELEMENTS = "out of range: tried to access index {index} on a tensor of {size} elements."
+_BAG = "embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {index}"
+_IN_BAG = Row("indices", "weight", "first", RuntimeError, _BAG)
 _CLASSES = Row("target", "self", "classes", IndexError, "Target {index} is out of bounds.")
 
 ROWS: dict[str, Row] = {
     "aten.embedding": Row("indices", "weight", "first", IndexError, _IN_SELF),
+    "aten._embedding_bag": _IN_BAG,
+    "aten._embedding_bag_forward_only": _IN_BAG,
     "aten.index_select": Row("index", "self", "dim", IndexError, _IN_SELF),
     "aten.gather": _ALONG_DIM,
     "aten.scatter": _ALONG_DIM,
