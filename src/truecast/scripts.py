@@ -114,7 +114,7 @@ def checked(script: Path, path: Path | None = None) -> CodeType:
 
     Raises UsageError for a script that is missing, can't be read, or does not parse.
     """
-    if not script.is_file():
+    if not os.path.isfile(script):  # of a path, is_file raises for a name that is too long
         raise UsageError("there is no such script", where=script)
     try:
         text = script.read_bytes()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -135,6 +137,9 @@ def test_what_fails(capsys: pytest.CaptureFixture[str]) -> None:
             ("script.py",),
             "'script.py' does not name a function; help: a file with HLO or StableHLO, or SCRIPT:FUNCTION, ",
         ),
+        ((".",), "this is a directory (.); help: a file with HLO or StableHLO, or SCRIPT:FUNCTION, "),
+        (("x" * 300,), f"there is no such file ({'x' * 300}); help: a file with HLO"),
+        (("x" * 300 + ".py:f",), f"there is no such script ({'x' * 300}.py)"),
         (("absent.py:f",), "there is no such script (absent.py)"),
         (("script.py:number",), "'number' in script.py can't be called; values: it is a int"),
         (
@@ -166,3 +171,28 @@ def test_a_binary_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert err.startswith(
         "truecast: this is a binary file, not text (x.pb); values: it begins with b'\\x08\\x00\\x12'; "
     )
+
+
+def test_a_text_that_was_cut_off_is_not_all_well(capsys: pytest.CaptureFixture[str]) -> None:
+    entry, locations = HLO.index("ENTRY"), 'loc("a")\n#loc2 = loc("b")\n'
+    mlir = (
+        "module {\n  func.func public @main(%a: tensor<2xf32>) -> tensor<2xbf16> {\n"
+        "    %0 = stablehlo.convert %a : (tensor<2xf32>) -> tensor<2xbf16> loc(#loc2)\n"
+        "    return %0 : tensor<2xbf16>\n  }\n}\n"
+    )
+    for text in (HLO[:entry], HLO.splitlines()[0], "#loc1 = loc(unknown)\n", mlir, mlir + "#loc1 = " + locations[:9]):
+        Path("cut").write_text(text)
+        code, out, _ = ends(capsys, "audit", "cut", "--fail-on", "unread")
+        assert code == 1 and " ends before " in out
+    Path("cut").write_text(mlir + "#loc1 = " + locations)
+    assert ends(capsys, "audit", "cut", "--fail-on", "unread")[0] == 0
+
+
+def test_a_text_from_a_pipe_and_one_with_a_byte_order_mark(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("marked").write_bytes(b"\xef\xbb\xbf" + HLO.encode())
+    os.mkfifo("pipe")
+    writer = threading.Thread(target=lambda: Path("pipe").write_text(HLO))
+    writer.start()
+    outs = [ends(capsys, "audit", name)[1].partition(":")[2] for name in ("a.hlo", "marked", "pipe")]
+    writer.join()
+    assert outs[0] == outs[1] == outs[2]

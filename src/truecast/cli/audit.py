@@ -6,6 +6,7 @@ reported and don't end the command.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -79,14 +80,16 @@ def audit(
 
 
 def _is_lowered(named: str) -> bool:
-    """Whether a FILE is meant. Raises UsageError for what is neither a file nor a SCRIPT:FUNCTION."""
-    path = Path(named)
-    if path.is_file() and path.suffix != ".py":
+    """Whether a file is meant, or a pipe. Raises UsageError for what is neither that nor a SCRIPT:FUNCTION."""
+    is_script, is_there = named.endswith(".py"), os.path.exists(named)
+    if is_there and not is_script and not os.path.isdir(named):
         return True
-    if path.suffix == ".py" or ":" not in named:
+    if is_there or is_script or ":" not in named:
+        is_file = os.path.isfile(named)
+        what = "this is a directory" if os.path.isdir(named) else "there is no such file"
         raise UsageError(
-            f"{named!r} does not name a function" if path.is_file() else "there is no such file",
-            where=None if path.is_file() else named,
+            f"{named!r} does not name a function" if is_file else what,
+            where=None if is_file else named,
             help="a file with HLO or StableHLO, or SCRIPT:FUNCTION, for example train.py:step",
         )
     return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import linecache
+import os
 import runpy
 import sys
 import traceback
@@ -29,7 +30,7 @@ def split(named: str) -> tuple[Path, str]:
     script, separator, name = named.rpartition(":")
     if not separator or not script or not name:
         raise UsageError(f"{named!r} does not name a function", help="SCRIPT:FUNCTION, for example train.py:step")
-    if not Path(script).is_file():
+    if not os.path.isfile(script):  # of a path, is_file raises for a name that is too long
         raise UsageError("there is no such script", where=script)
     return Path(script), name
 

@@ -114,6 +114,9 @@ class _Reader:
             else:
                 module.unread(number, len(line.rstrip("\n")) + 1, f"the text ends inside {name}")
             self.close()
+        elif module.name and not any(c.is_entry for c in module.computations.values()):
+            at = (following[0], 1) if following is not None else (number, len(line.rstrip("\n")) + 1)
+            module.unread(*at, f"the module {module.name} ends before its ENTRY computation")
         return following
 
     def skip_literal(self, numbered: Iterator[tuple[int, str]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from truecast.diagnose.hlo.module import Metadata
 from truecast.sites import is_framework_file
@@ -69,6 +70,7 @@ class Tables:
 
 
 _ALIAS = re.compile(r"#loc\d*")
+_NUMBERED = re.compile(r"#loc\d+")  # MLIR leaves out the unknown one, #loc, where it prints a part of a module
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _POSITION = re.compile(r":(\d+):(\d+)")
 _BARE = re.compile(r'([^\s"()\[\]<>,#]+):(\d+):(\d+)')  # a position without quotes, as MLIR prints it for people
@@ -88,6 +90,11 @@ class Locations:
         own = [p for p in positions if not is_framework_file(p[0])]
         file, line, column, function = (own or positions or [("", 0, 0, "")])[0]
         return Metadata(names[0] if names else "", "", file, line, column, function)
+
+    def missing(self, references: Iterable[str]) -> list[str]:
+        """The aliases among `references` that the text does not define, in order."""
+        used = {r for r in references if _NUMBERED.fullmatch(r) is not None}
+        return sorted(used - self.aliases.keys(), key=lambda alias: (len(alias), alias))
 
     def _walk(self, text: str, names: list[str], positions: list[tuple[str, int, int, str]], depth: int) -> None:
         """Collects names and positions from left to right, which is from the callee to its callers.

@@ -128,6 +128,13 @@ class _Reader:
             self.module.unread(number, len(line.rstrip("\n")) + 1, f"the text ends inside {inside}")
             while self.frames:
                 self.pop()
+        elif not self.module.instructions:
+            self.module.unread(number, len(line.rstrip("\n")) + 1, "the text ends before its first operation")
+        elif missing := self.locations.missing(kept.reference for kept in self.module.kept):
+            what = f"the text ends before the location {missing[0]}" + f", and {len(missing) - 1} more" * (
+                len(missing) > 1
+            )
+            self.module.unread(number, len(line.rstrip("\n")) + 1, what)
         return self.module
 
     def alias(self, text: str) -> None:

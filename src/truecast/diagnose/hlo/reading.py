@@ -27,10 +27,9 @@ def read_text(text: str, name: str = "the text") -> list[Module]:
 def read_path(path: Path) -> list[Module]:
     """The modules in a file, read line by line. Raises UsageError for a file that can't be read or holds none."""
     try:
-        with path.open("rb") as file:
-            _require_text(file.read(_HEAD), str(path))
-        with path.open(encoding="utf-8", errors="replace") as file:
-            return _read(file, str(path))
+        with io.BufferedReader(io.FileIO(path), _HEAD) as file:  # opened once, since a pipe can't be read again
+            _require_text(file.peek(_HEAD), str(path))
+            return _read(io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace"), str(path))
     except OSError as error:
         raise UsageError("can't read the program", where=path, why=error.strerror or str(error)) from error
 
