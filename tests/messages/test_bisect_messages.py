@@ -159,6 +159,12 @@ WRONG = {
     ("--metric", "top1", "--bound", "-1"): "the good policy itself exceeds the bound; values: 0 under the good policy, "
     "bound -1; help: no set of decisions brings the value below that: choose a larger bound or another good policy",
     ("--budget", "7"): "'7' is no budget; help: seconds, minutes or a number of evaluations: 90s, 5m, 40runs",
+    ("--metric", "step"): "the metric step can't be called; values: too many positional arguments; help: a metric is a "
+    "function of (result, good result) to a number",
+    ("--seed", str(2**64)): f"a seed has 64 bits; values: seed {2**64}",
+    ("--resume", "."): "this state can't be resumed (.); why: it is no file; help: name another file, or remove this "
+    "one to start anew",
+    ("--resume", "x" * 300): f"the state can't be read ({'x' * 300}); why: File name too long",
     ("--policy", "f.toml"): "--policy writes what --reverse finds; help: add --reverse",
     ("--resume", "no/state"): "the state can't be written (no/state); why: No such file or directory",
 }

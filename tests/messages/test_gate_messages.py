@@ -115,6 +115,9 @@ def test_what_can_not_be_compared_is_refused(script: Path, capsys: pytest.Captur
         "truecast: this baseline measures the error otherwise (gate.toml); values: reference none, now float64; "
         "help: --reference none, or --update\n"
     )
+    for slack in ("nan", "-1"):
+        wrong = refused("--reference", "none", "--slack", slack)
+        assert wrong.startswith("truecast: the slack is a share, 0 or more; values: slack ")
     text = Path("gate.toml").read_text()
     Path("gate.toml").write_text(text.replace('program = "step"', 'program = "other"'))
     assert refused("--reference", "none") == (

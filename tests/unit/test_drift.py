@@ -195,6 +195,12 @@ def test_bounds_that_are_broken() -> None:
     assert len(shown.gate(ratio=3.9)) == 5  # o1, m1, o2, m2 and the result
 
 
+@pytest.mark.parametrize("bound", ["result_ratio", "ratio", "flips", "parameters"])
+def test_a_bound_that_nothing_breaks_is_refused(bound: str) -> None:
+    with pytest.raises(UsageError, match=f"the bound {bound} is not a number"):
+        Drift(LAYERS).gate(**{bound: float("nan")})
+
+
 def test_an_error_in_an_exact_value_breaks_every_bound() -> None:
     (breach,) = Drift(measured(node("a", 0, 0, 2**-8, 0))).gate(ratio=1000)
     assert breach.what.startswith("the error of the value a (aten.mul.Tensor) under neuron is in an exact value")

@@ -55,3 +55,9 @@ def test_results_that_a_metric_can_do_nothing_with(metric: str, what: str) -> No
         METRICS[metric](integers, integers)
     assert error.value.what == what
     assert error.value.values == "int64[2]"
+
+
+def test_kl_of_logits_that_a_mask_sets_aside() -> None:
+    masked, good = (np.concatenate([x, np.full((2, 1), -np.inf)], axis=-1) for x in (ROW[:, ::-1], ROW))
+    assert kl([masked], [good]) == pytest.approx(kl([ROW[:, ::-1]], [ROW]), rel=1e-12)
+    assert kl([good], [np.zeros((2, 3))]) == np.inf

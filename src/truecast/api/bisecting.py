@@ -110,6 +110,10 @@ class _Evaluation:
     ) -> None:
         if isinstance(metric, str) and metric not in METRICS:
             raise UsageError(f"there is no metric {metric!r}", help=f"one of {', '.join(METRICS)}, or a function")
+        if callable(metric):
+            _require_fitting(metric)
+        if seed is not None and not -(2**63) <= seed < 2**64:
+            raise UsageError("a seed has 64 bits", values=f"seed {seed}")
         self.captured, self.mixed, self.metric, self.seed = captured, mixed, metric, seed
         self.leaves = pytree.tree_leaves(arguments)
         self.name = metric if isinstance(metric, str) else getattr(metric, "__qualname__", type(metric).__name__)
@@ -200,6 +204,22 @@ def _cost(evaluation: _Evaluation, found: Bisection, plan: Plan) -> Cost:
         nbytes=counts[1]["converts.bytes"] - counts[0]["converts.bytes"],
         seconds=(statistics.median(seconds[0]), statistics.median(seconds[1])),
     )
+
+
+def _require_fitting(metric: Callable[[Any, Any], float]) -> None:
+    """Raises UsageError for a metric that does not take two results."""
+    try:
+        signature = inspect.signature(metric)
+    except (TypeError, ValueError):  # a builtin without a signature: the call will tell
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError as error:
+        raise UsageError(
+            f"the metric {getattr(metric, '__qualname__', metric)} can't be called",
+            values=str(error),
+            help="a metric is a function of (result, good result) to a number",
+        ) from error
 
 
 def _arrays(result: Any) -> Sequence[np.ndarray[Any, Any]]:

@@ -44,6 +44,8 @@ def measure(
 
 def check(path: Path, now: Figures, slack: float = SLACK) -> Verdict:
     """What is worse than in the baseline file. Raises UsageError for a file that says nothing about these figures."""
+    if not slack >= 0:
+        raise UsageError("the slack is a share, 0 or more", values=f"slack {slack}")
     before = gate_file.read(path, _version())
     if before.program != now.program:
         raise UsageError(

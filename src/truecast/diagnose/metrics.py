@@ -34,7 +34,9 @@ def kl(results: Arrays, good: Arrays) -> float:
     """
     a, b = _logits(results, good)
     log_p, log_q = _log_softmax(b), _log_softmax(a)
-    return float(np.mean(np.sum(np.exp(log_p) * (log_p - log_q), axis=-1)))
+    with np.errstate(invalid="ignore"):  # -inf - -inf, of a logit that a mask sets aside on both sides
+        terms = np.where(log_p == -np.inf, 0, np.exp(log_p) * (log_p - log_q))
+    return float(np.mean(np.sum(terms, axis=-1)))
 
 
 def loss(results: Arrays, good: Arrays) -> float:

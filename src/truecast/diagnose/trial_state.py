@@ -8,6 +8,7 @@ inputs and weights.
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,15 @@ Known = dict[str, list[float]]
 
 def read(path: Path, problem: str) -> Known:
     """What was measured of this problem; nothing where there is no file. Raises UsageError for any other file."""
-    if not path.exists():
-        return {}
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise _refused(path, "it is no file")
     try:
         state = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
     except OSError as error:
         raise UsageError("the state can't be read", where=path, why=error.strerror or str(error)) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _refused(path, f"it is no whole JSON text: {error}") from error
     if not isinstance(state, dict) or "schema" not in state:
         raise _refused(path, "it is no state of a bisection")

@@ -34,9 +34,9 @@ def read(path: Path) -> list[list[Any]]:
         document = json.loads(path.read_text("utf-8"))
     except OSError as error:
         raise UsageError("can't read the baseline", where=path, why=error.strerror or str(error)) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError("this is no baseline file", where=path, why=str(error)) from error
-    if not isinstance(document, dict) or document.get("baseline") != _VERSION:
+    found = document.get("findings") if isinstance(document, dict) and document.get("baseline") == _VERSION else None
+    if not isinstance(found, list) or not all(isinstance(known, list) for known in found):
         raise UsageError("this is no baseline file", where=path, help="truecast explain --write-baseline F makes one")
-    found: list[list[Any]] = document["findings"]
     return found

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from truecast.diagnose.drift import Measurements, NodeDrift
+from truecast.errors import UsageError
 from truecast.report import drift_html, drift_json, drift_plot, drift_text
 from truecast.sites import Site
 
@@ -67,6 +69,10 @@ class Drift:
         parameters: the most that the parameters may be away after the last training step. A value that is not finite
         under B where it is finite in the reference and under A breaks every bound.
         """
+        bounds = {"result_ratio": result_ratio, "ratio": ratio, "flips": flips, "parameters": parameters}
+        for name, bound in bounds.items():
+            if bound is not None and math.isnan(bound):
+                raise UsageError(f"the bound {name} is not a number", help="nothing would ever break it")
         return tuple(self._breaches(result_ratio, ratio, flips, parameters))
 
     def __str__(self) -> str:
