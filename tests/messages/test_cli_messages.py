@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from truecast import cli
+from truecast.cli import output
 from truecast.runtime.doctor import Check, within
 
 SCRIPT = """\
@@ -340,3 +341,8 @@ def test_standard_output_that_is_full(
     monkeypatch.setattr("typer.echo", echo)
     error = "truecast: can't write the output (standard output); why: No space left on device\n"
     assert ends(capsys, "lower", "script.py:scale") == (2, "", error)
+
+
+def test_a_closed_standard_output_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout", None)
+    assert (output.width(), output.colored()) == (0, False)

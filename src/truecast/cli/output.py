@@ -31,7 +31,11 @@ def write(text: str, output: Path | None) -> None:
 
 def width() -> int:
     """The terminal's width; 0, which means unlimited, where the output is no terminal."""
-    return os.get_terminal_size().columns if sys.stdout.isatty() else 0
+    return os.get_terminal_size().columns if _is_terminal() else 0
+
+
+def _is_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty()  # there is none where it was closed: `truecast ... >&-`
 
 
 def fit(line: str) -> str:
@@ -40,4 +44,4 @@ def fit(line: str) -> str:
 
 
 def colored() -> bool:
-    return sys.stdout.isatty() and not settings.no_color()
+    return _is_terminal() and not settings.no_color()
