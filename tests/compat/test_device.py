@@ -83,6 +83,19 @@ def test_training_and_saving(layer: None, tmp_path) -> None:
     assert torch.equal(loaded["weight"].cpu(), model.weight.detach().cpu())
 
 
+def test_a_module_keeps_its_parameters(layer: None) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    model[1].weight = model[0].weight
+    held = list(model.parameters())
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    model.to("xla")
+    assert all(a is b and a.device == XLA for a, b in zip(model.parameters(), held, strict=True)) and len(held) == 3
+    before = held[0].detach().cpu()
+    model(torch.ones(1, 2, device="xla")).sum().backward()
+    optimizer.step()
+    assert not torch.equal(model.cpu()[1].weight, before) and model[1].weight is held[0]
+
+
 def test_autocast_has_torch_xlas_own_list(layer: None) -> None:
     table = autocast.lists("xla")
     counts = [list(table.values()).count(policy) for policy in ("lower_precision", "float32", "promote")]

@@ -1,4 +1,4 @@
-"""The one place where capture/ touches PyTorch's private interfaces (torch >= 2.13, < 2.15).
+"""The one place where capture/ touches PyTorch's private interfaces (torch >= 2.13, < 2.15); modules: torch_modules.py.
 
 Each function says which private name it rests on; tests/unit/test_torch_seam.py holds every one of them down,
 so that a new release of PyTorch shows here, not as a wrong Graph. Schemas have a seam of their own: ops/schema.py.

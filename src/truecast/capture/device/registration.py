@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from truecast import settings
-from truecast.capture import torch_seam
+from truecast.capture import torch_modules, torch_seam
 from truecast.capture.device import autocast, convolution, handlers
 from truecast.capture.device.bounds import Guards
 from truecast.capture.device.dispatch import emit_spec, fresh
@@ -89,6 +89,7 @@ def register(executor: Executor, autocast_names: Iterable[str], autocast_list: a
     casting = {name: func for name in autocast_names if (func := _overload(name)) is not None}
     kernels = {name: autocast.kernel(func, name, autocast_list) for name, func in casting.items()}
     torch_seam.register_kernels(kernels, "AutocastPrivateUse1")
+    torch_modules.keep_parameters(_crosses, ("_meta", "_alias"))
     state.registered = True
     atexit.register(_wait_at_exit)
     if torch_seam.next_sequence_number():  # something has been differentiated on this thread, or is about to be
@@ -120,6 +121,11 @@ def factories() -> dict[str, Callable[..., Any]]:
     """The kernels that make tensors of the device out of none, by overload."""
     made = {name: _factory(f"aten.{name}" if "." in name else f"aten.{name}.default") for name in _FACTORIES}
     return {"empty.memory_format": _empty, "empty_strided": _empty_strided, **made}
+
+
+def _crosses(before: torch.Tensor, after: torch.Tensor) -> bool:
+    """Whether a conversion goes onto the device or off it."""
+    return isinstance(before, PjrtTensor) is not isinstance(after, PjrtTensor)
 
 
 def _look_at_modules(wanted: bool) -> None:
