@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import atexit
 import os
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 
 from truecast import settings
-from truecast.capture import torch_modules, torch_seam
+from truecast.capture import torch_autograd, torch_modules, torch_seam
 from truecast.capture.device import autocast, convolution, handlers
 from truecast.capture.device.bounds import Guards
 from truecast.capture.device.dispatch import emit_spec, fresh
@@ -89,11 +88,10 @@ def register(executor: Executor, autocast_names: Iterable[str], autocast_list: a
     casting = {name: func for name in autocast_names if (func := _overload(name)) is not None}
     kernels = {name: autocast.kernel(func, name, autocast_list) for name, func in casting.items()}
     torch_seam.register_kernels(kernels, "AutocastPrivateUse1")
+    torch_autograd.own_the_engine()
     torch_modules.keep_parameters(_crosses, ("_meta", "_alias"))
     state.registered = True
     atexit.register(_wait_at_exit)
-    if torch_seam.next_sequence_number():  # something has been differentiated on this thread, or is about to be
-        _warn_of_late_registration()
     return state.device
 
 
@@ -102,19 +100,6 @@ def _wait_at_exit() -> None:
     done, and a thread that wants the interpreter while it ends takes the process down with it."""
     if os.getpid() == state.host.process:
         state.tape.wait()
-
-
-def _warn_of_late_registration() -> None:
-    """PyTorch's autograd starts with a thread for each device that it knows then; there is no way to add one."""
-    probe = torch.zeros((), device=NAME, requires_grad=True)
-    try:
-        probe.backward()
-    except RuntimeError:
-        warnings.warn(
-            "a backward pass ran before the pjrt device was made: PyTorch's autograd has started without it, and "
-            "backward() on the device will fail in this process. Call truecast.device() before the first backward pass",
-            stacklevel=4,
-        )
 
 
 def factories() -> dict[str, Callable[..., Any]]:
