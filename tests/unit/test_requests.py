@@ -73,7 +73,10 @@ def test_listening_ends_with_the_recording() -> None:
     assert "__setattr__" not in vars(type(torch.backends.cudnn))
 
 
-def test_flags_are_noted_where_the_program_sets_them() -> None:
+def test_flags_are_noted_where_the_program_sets_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    # PyTorch's own test modules freeze the flags of the process that imports them.
+    names: dict[str, Any] = torch.backends.ContextProp.__set__.__globals__
+    monkeypatch.setitem(names, "__allow_nonbracketed_mutation_flag", True)
     before = torch.get_float32_matmul_precision()
 
     def flags() -> None:

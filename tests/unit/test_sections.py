@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from truecast import dtypes
-from truecast.api.comparing import _rounded
 from truecast.capture import recorder
 from truecast.graph import Graph, Input, Node, Output, Value
 from truecast.lowering.sections import canonical, cut, sections
+from truecast.numerics.mixing import explicit_rounding
 from truecast.numerics.numerics import Numerics
 from truecast.numerics.plan import Plan, resolve
 from truecast.runtime.observing import Observer
@@ -151,7 +151,7 @@ def test_observed_or_not_in_sections_or_whole_the_bits_are_the_same(preset: str)
     captured = recorder.trace(model, (x,))
     graph = captured.graph
     # What is left to XLA may differ by what XLA sees at once; what truecast decides may not.
-    plan = resolve(graph, _rounded(Numerics.preset(preset), "region"))
+    plan = resolve(graph, explicit_rounding(Numerics.preset(preset), "region"))
     everything = frozenset(v.name for node in graph.nodes for v in node.outputs if v is not None)
     whole = (range(len(graph.nodes)),)
     tensors = {**captured.bound, **{name: x for name in captured.arguments if name is not None}}
