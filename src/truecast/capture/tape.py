@@ -90,7 +90,8 @@ class Tape(torch_seam.TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         for cls in types:
-            if cls is not torch_seam.FakeTensor and not torch_seam.is_plain_tensor_class(cls):
+            is_whole = cls is torch_seam.FakeTensor or getattr(cls, "is_of_a_device", False)
+            if not is_whole and not torch_seam.is_plain_tensor_class(cls):
                 return NotImplemented  # a subclass with its own dispatch: the tape sees what it does inside
         kwargs = kwargs or {}
         if self.is_elsewhere:

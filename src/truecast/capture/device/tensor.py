@@ -22,6 +22,7 @@ _data: Any = torch.Tensor.data
 class PjrtTensor(torch.Tensor):
     """A tensor on the `pjrt` device: a Meta and a place in memory; its contents may still be pending."""
 
+    is_of_a_device = True  # its operations are the device's, not made of others: a recording sees them, not below them
     _meta: Meta
     _alias: Alias[Lazy]
 
