@@ -8,7 +8,7 @@ import threading
 import pytest
 import torch
 from torch import nn
-from torch.func import grad, jvp, vmap
+from torch.func import grad, hessian, jvp, vmap
 from torch.nn import functional
 from torch.optim import swa_utils
 from torch.utils.checkpoint import checkpoint
@@ -82,6 +82,7 @@ def test_transforms():
 
     beside(lambda x: (grad(loss)(x), vmap(loss)(x), vmap(grad(loss))(x)), (3, 4), tolerance=CLOSE)
     beside(lambda x, v: jvp(lambda t: t.sin() * t, (x,), (v,)), (3, 4), (3, 4), tolerance=CLOSE)
+    beside(lambda x: hessian(lambda t: (t.sin() * t).sum())(x), (3,), tolerance=CLOSE)
 
 
 OPTIMIZERS = (

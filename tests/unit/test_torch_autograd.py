@@ -1,7 +1,7 @@
 """The private interface of PyTorch's autograd engine does what capture/torch_autograd.py rests on.
 
-From whose frame it calls Python, tests/device/test_errors.py tells: an error in a backward pass ends the process where
-that moves.
+Whether its stream guards still ask the device for its type, tests/device/test_backward_errors.py tells: errors in
+backward passes end the process, or are lost, where that changes.
 """
 
 from __future__ import annotations

@@ -486,11 +486,11 @@ def composite_implicit(func: Any) -> Callable[..., Any]:
     return functools.partial(func._op_dk, torch._C.DispatchKey.CompositeImplicitAutograd)
 
 
-def register_backend(name: str, module: Any) -> None:
+def register_backend(name: str, module: Any, guard: Any) -> None:
     """Gives PrivateUse1 a name, a device module, and the guards and hooks that a backend has in C++."""
     from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-    _setup_privateuseone_for_python_backend(name, module)
+    _setup_privateuseone_for_python_backend(name, module, device_guard=guard)
 
 
 _libraries: list[Any] = []

@@ -71,7 +71,7 @@ class DeviceModule:
 
 def register(executor: Executor, autocast_names: Iterable[str], autocast_list: autocast.Lists) -> torch.device:
     """Registers the device, once in a process. autocast_names: all that any list knows; autocast_list: the policy's."""
-    torch_seam.register_backend(NAME, DeviceModule())
+    torch_seam.register_backend(NAME, DeviceModule(), torch_autograd.DeviceGuard())
     state.device = state.shown = torch.device(NAME, 0)
     state.tape = Tape(executor)
     state.guards = Guards()
@@ -105,7 +105,7 @@ def _wait_at_exit() -> None:
 def factories() -> dict[str, Callable[..., Any]]:
     """The kernels that make tensors of the device out of none, by overload."""
     made = {name: _factory(f"aten.{name}" if "." in name else f"aten.{name}.default") for name in _FACTORIES}
-    return {"empty.memory_format": _empty, "empty_strided": _empty_strided, **made}
+    return {"empty.memory_format": _empty, "empty_strided": _empty_strided, "_efficientzerotensor": _empty, **made}
 
 
 def _crosses(before: torch.Tensor, after: torch.Tensor) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from truecast.capture import torch_autograd, torch_seam
+from truecast.capture import torch_seam
 from truecast.capture.aliasing import Alias
 from truecast.capture.device.state import state
 from truecast.capture.device.values import Lazy, Meta
@@ -65,18 +65,7 @@ class PjrtTensor(torch.Tensor):
     def __torch_dispatch__(
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        try:
-            return state.dispatch(func, args, kwargs or {})
-        except Exception as error:
-            if torch_autograd.called_by_a_node(1):
-                return torch_autograd.refused(error)
-            raise
-
-    def register_hook(self, hook: Any) -> Any:
-        return super().register_hook(torch_autograd.guarded(hook))
-
-    def register_post_accumulate_grad_hook(self, hook: Any) -> Any:
-        return super().register_post_accumulate_grad_hook(torch_autograd.guarded(hook))
+        return state.dispatch(func, args, kwargs or {})
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return state.host.text(self)
