@@ -7,26 +7,31 @@ import json
 import os
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class Outcome(NamedTuple):
+    """What became of one sample. fallback: what `TRUECAST_FALLBACK=error` would have refused it for, "" for nothing."""
+
+    outcome: str
+    detail: str = ""
+    fallback: str = ""
 
 
 def serve(
     table: Mapping[str, Any],
-    outcomes: Callable[[Any, str, int], Iterable[tuple[str, str]]],
+    outcomes: Callable[[Any, str, int], Iterable[tuple[str, ...]]],
     columns: list[str],
     limit: int,
 ) -> None:
-    """outcomes: (outcome, detail) for each sample of an entry of the table in one column."""
+    """outcomes: an Outcome, or the first parts of one, for each sample of an entry of the table in one column."""
     for line in sys.stdin:
         name = line.strip()
         if name == os.environ.get("TRUECAST_SWEEP_DIES_AT"):  # how the sweep's own test sees a crash
             os.kill(os.getpid(), signal.SIGSEGV)
         for column in columns:
-            tally: dict[tuple[str, str], int] = {}
-            for outcome, detail in outcomes(table[name], column, limit):
-                tally[outcome, detail] = tally.get((outcome, detail), 0) + 1
-            for (outcome, detail), count in tally.items():
-                record = {"operator": name, "column": column, "outcome": outcome, "count": count, "detail": detail}
-                print(json.dumps(record), flush=True)
+            for outcome, count in Counter(Outcome(*o) for o in outcomes(table[name], column, limit)).items():
+                print(json.dumps({"operator": name, "column": column, "count": count, **outcome._asdict()}), flush=True)
         print(json.dumps({"done": True}), flush=True)

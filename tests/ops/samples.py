@@ -63,6 +63,16 @@ def operators() -> dict[str, Any]:
     return {full_name(info): info for info in op_db}
 
 
+def smallest_first() -> list[str]:
+    """The operators' names, those with the fewest samples first: a sweep that is cut short has seen most of them."""
+
+    def size(info: Any) -> int:
+        dtypes = [d for d in (torch.float32, torch.int64, torch.complex64) if supports(info, d, gradient=False)]
+        return sum(1 for d in dtypes[:1] for _ in calls(info, d, gradient=False, limit=0))
+
+    return sorted(operators(), key=lambda name: size(operators()[name]))
+
+
 def elementwise_or_reduction() -> frozenset[str]:
     """The operators that OpInfo classes as elementwise or as reductions: no wrong value is allowed there."""
     classes = (UnaryUfuncInfo, BinaryUfuncInfo, ReductionOpInfo)
@@ -104,9 +114,9 @@ def calls(info: Any, dtype: torch.dtype, *, gradient: bool, limit: int) -> Itera
         yield Call(function, (sample.input, *sample.args), dict(sample.kwargs))
 
 
-def noncontiguous(t: torch.Tensor) -> torch.Tensor:
-    """The same values in every second place of a larger tensor, with ones between."""
-    return torch.stack([t, torch.ones_like(t)], -1)[..., 0]
+def interleaved(t: torch.Tensor) -> torch.Tensor:
+    """A tensor with one dimension more, in whose first place along it stand the same values, and ones in the second."""
+    return torch.stack([t, torch.ones_like(t)], -1)
 
 
 def _selecting(operator: Callable[..., Any]) -> Callable[..., Any]:
@@ -200,6 +210,11 @@ def module_inputs(info: Any, dtype: torch.dtype, training: bool) -> list[Any]:
 def optimizer_table() -> dict[str, Any]:
     """OptimizerInfo by name: "optim.AdamW"."""
     return {f"optim.{info.optim_cls.__name__}": info for info in optim_db}
+
+
+def training_table() -> dict[str, Any]:
+    """Modules and optimizers by name."""
+    return {**module_table(), **optimizer_table()}
 
 
 def optimizer_inputs(info: Any) -> Iterator[dict[str, Any]]:

@@ -3,7 +3,8 @@
 Children do the work, so that no sample can kill the sweep: a child that dies is counted as a crash of the
 operator it was at, and the rest of its list goes to a new one. Writes docs/status.md. With --device: the same
 database on the pjrt device, non-contiguous, in-place and `out=` forms included, and PyTorch's modules and
-optimizers; writes docs/status-device.md.
+optimizers; writes docs/status-device.md. With --json what is found is written as it comes, and --resume goes on
+from there: only what the file doesn't have yet is run.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from tests.ops.reasons import reason
 
@@ -31,13 +34,23 @@ OUTCOMES = ("pass", "wrong dtype", "wrong value", "unsupported", "error", "crash
 
 @dataclass
 class Record:
-    """How many samples of one operator and column had one outcome, with the first one's detail."""
+    """How many samples of one operator and column had one outcome and detail. fallback: the operations that the CPU ran
+    for want of a lowering, which `TRUECAST_FALLBACK=error` refuses."""
 
     operator: str
     column: str
     outcome: str
     count: int
     detail: str = ""
+    fallback: str = ""
+
+
+def without_fallback(records: Iterable[Record]) -> list[Record]:
+    """What `TRUECAST_FALLBACK=error` makes of samples that ran with the CPU's help."""
+    return [
+        replace(r, outcome="unsupported", detail=f"{r.fallback} has no lowering for this form") if r.fallback else r
+        for r in records
+    ]
 
 
 def run_children(
@@ -48,10 +61,12 @@ def run_children(
     patience: float,
     worker: str = "sweep_child",
     fallback: str = "cpu",
+    found_for: Callable[[str, list[Record]], None] = lambda name, records: None,
 ) -> list[Record]:
     """Every record of a sweep over `operators`; `patience` is the time in seconds that one operator may take.
 
-    worker: the module under tests.ops that does the work. fallback: what TRUECAST_FALLBACK says to it.
+    worker: the module under tests.ops that does the work. fallback: what TRUECAST_FALLBACK says to it. found_for: told
+    of each operator's records when it is done.
     """
     work: queue.SimpleQueue[str] = queue.SimpleQueue()
     for name in operators:
@@ -69,16 +84,17 @@ def run_children(
                 name = work.get_nowait()
             except queue.Empty:
                 break
-            if child is None or served >= 60:  # a fresh process now and then, so that memory stays bounded
+            if child is None or served >= 4000:  # a fresh process now and then, so that memory stays bounded
                 if child is not None:
                     child.kill()
                 child, served = _spawn(worker, columns, limit, fallback), 0
-            served += 1
             found = _ask(child, name, patience)
+            served += 50 + sum(r.count for r in found)
             if child.poll() is not None:
                 child = None
             with lock:
                 records.extend(found)
+                found_for(name, found)
                 done += 1
                 if sys.stderr.isatty() or done % 25 == 0:
                     print(
@@ -215,12 +231,13 @@ def cells(records: list[Record], columns: tuple[str, ...]) -> list[str]:
     return lines
 
 
-# The parts of the device's report, by key: the worker, the setting of TRUECAST_FALLBACK, and the heading.
-DEVICE_PARTS = {
-    "cpu": ("device_child", "cpu", "With the CPU for what has no lowering"),
-    "error": ("device_child", "error", "TRUECAST_FALLBACK=error"),
-    "training": ("training_child", "error", "Modules and optimizers, TRUECAST_FALLBACK=error"),
+# The parts of a sweep, by key: the worker and the setting of TRUECAST_FALLBACK.
+PARTS = {
+    "database": ("sweep_child", "cpu"),
+    "operators": ("device_child", "cpu"),
+    "training": ("training_child", "error"),
 }
+DEVICE_PARTS = ("operators", "training")
 
 
 def device_markdown(found: dict[str, list[Record]], limit: int) -> str:
@@ -229,15 +246,49 @@ def device_markdown(found: dict[str, list[Record]], limit: int) -> str:
         "# What runs on the pjrt device",
         "",
         "PyTorch's OpInfo database on tensors of the device under the numerics `eager`, judged against eager on the",
-        f"CPU: at most {limit or 'all'} samples an operator and dtype, each as it is, with non-contiguous tensors, in",
-        "place, and with `out=`, where the operator has the form and eager takes the sample so. Then PyTorch's",
-        "databases of modules (output and gradients, training and evaluation) and of optimizers (three steps), at most",
-        f"{2 * limit} samples each. Made by `python -m tests.ops.sweep --device`.",
+        f"CPU: {f'at most {limit}' if limit else 'all'} samples of an operator and dtype, each as it is, with",
+        "non-contiguous tensors, in place, and with `out=`, where the operator has the form and eager takes the sample",
+        "so. Then PyTorch's databases of modules (output and gradients, training and evaluation) and of optimizers",
+        f"(three steps), {f'at most {2 * limit}' if limit else 'all'} samples each. Made by",
+        f"`python -m tests.ops.sweep --device --limit {limit}`.",
     ]
-    for part, records in found.items():
-        lines += ["", f"## {DEVICE_PARTS[part][2]}", "", *summary_table(records), *failures(records, "###")]
-    lines += ["", "## Operator by column, without the CPU", "", *cells(found["error"], DEVICE_COLUMNS)]
+    strict = without_fallback(found["operators"])
+    for heading, records in (
+        ("With the CPU for what has no lowering", found["operators"]),
+        ("TRUECAST_FALLBACK=error", strict),
+        ("Modules and optimizers, TRUECAST_FALLBACK=error", found["training"]),
+    ):
+        lines += ["", f"## {heading}", "", *summary_table(records), *failures(records, "###")]
+    lines += ["", "## Operator by column, without the CPU", "", *cells(strict, DEVICE_COLUMNS)]
     return "\n".join(lines) + "\n"
+
+
+class Journal:
+    """A sweep's records in a file, a JSON object a line, written as they come; what was there before is kept if the
+    sweep goes on from it."""
+
+    def __init__(self, path: Path | None, *, resume: bool) -> None:
+        self.path = path
+        self.found: dict[str, dict[str, list[Record]]] = collections.defaultdict(dict)
+        if path is not None and resume and path.exists():
+            for line in path.read_text().splitlines():
+                self._take(json.loads(line))
+        elif path is not None:
+            path.write_text("")
+
+    def _take(self, entry: dict[str, Any]) -> None:
+        of_part = self.found[entry["part"]]
+        of_part[entry["operator"]] = [Record(**r) for r in entry["records"]]  # a later line stands for an earlier one
+
+    def add(self, part: str, operator: str, records: list[Record]) -> None:
+        entry = {"part": part, "operator": operator, "records": [asdict(r) for r in records]}
+        self._take(entry)
+        if self.path is not None:
+            with self.path.open("a") as file:
+                file.write(json.dumps(entry) + "\n")
+
+    def records(self, part: str, operators: Iterable[str]) -> list[Record]:
+        return [record for name in operators for record in self.found[part].get(name, ())]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -249,51 +300,53 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--patience", type=float, default=240.0, help="seconds that one operator may take")
     parser.add_argument("--output", type=Path, help="the report; that under docs/ for a whole sweep, none otherwise")
-    parser.add_argument("--json", type=Path, help="every record, one JSON object a line")
-    parser.add_argument("--part", choices=tuple(DEVICE_PARTS), help="with --device: only this one")
+    parser.add_argument("--json", type=Path, help="every operator's records, one JSON object a line")
+    parser.add_argument("--resume", action="store_true", help="keep what --json has, run what it doesn't have")
+    parser.add_argument("--part", choices=DEVICE_PARTS, help="with --device: only this one")
     options = parser.parse_args(arguments)
 
-    from tests.ops.samples import (
-        elementwise_movement_or_indexing,
-        elementwise_or_reduction,
-        module_table,
-        operators,
-        optimizer_table,
-    )
+    from tests.ops import samples
 
     every = DEVICE_COLUMNS if options.device else COLUMNS
     columns = tuple(options.columns.split(",")) if options.columns else every
-    chosen = [n for n in operators() if _is_chosen(n, options.only)]
-    whole = not options.only and columns == every
+    whole = not options.only and columns == every and options.part is None
+    parts = ((options.part,) if options.part else DEVICE_PARTS) if options.device else ("database",)
+    journal = Journal(options.json, resume=options.resume)
     found: dict[str, list[Record]] = {}
-    if options.device:
-        training = [n for n in (*module_table(), *optimizer_table()) if _is_chosen(n, options.only)]
-        for part in (options.part,) if options.part else DEVICE_PARTS:
-            worker, fallback, _ = DEVICE_PARTS[part]
-            names, limit = (training, 2 * options.limit) if part == "training" else (chosen, options.limit)
-            its_columns = tuple(c for c in columns if part != "training" or c in ("float32", "bfloat16"))
-            found[part] = run_children(
-                names, its_columns, limit, options.jobs, options.patience, worker=worker, fallback=fallback
-            )
-        exact = elementwise_movement_or_indexing()
-        page, is_complete = "status-device.md", len(found) == len(DEVICE_PARTS)
-    else:
-        found["database"] = run_children(chosen, columns, options.limit, options.jobs, options.patience)
-        exact = elementwise_or_reduction()
-        page, is_complete = "status.md", True
+    for part in parts:
+        worker, fallback = PARTS[part]
+        training = part == "training"
+        table = samples.training_table() if training else samples.smallest_first()
+        chosen = [name for name in table if _is_chosen(name, options.only)]
+        run_children(
+            [name for name in chosen if name not in journal.found[part]],
+            tuple(c for c in columns if not training or c in ("float32", "bfloat16")),
+            2 * options.limit if training else options.limit,
+            options.jobs,
+            options.patience,
+            worker=worker,
+            fallback=fallback,
+            found_for=lambda name, records, part=part: journal.add(part, name, records),
+        )
+        found[part] = journal.records(part, chosen)
 
+    output = options.output or (ROOT / "docs" / ("status-device.md" if options.device else "status.md"))
+    if options.output or whole:
+        write = device_markdown if options.device else markdown
+        output.write_text(write(found if options.device else found["database"], options.limit))
+    exact = samples.elementwise_movement_or_indexing() if options.device else samples.elementwise_or_reduction()
+    return _printed(found, exact, bool(options.only))
+
+
+def _printed(found: dict[str, list[Record]], exact: frozenset[str], in_detail: bool) -> int:
+    """Prints the summary and what is not allowed; the exit status."""
     records = [record for some in found.values() for record in some]
-    if options.json:
-        options.json.write_text("".join(json.dumps(asdict(r)) + "\n" for r in records))
-    output = options.output or (ROOT / "docs" / page if whole and is_complete else None)
-    if output:
-        text = device_markdown(found, options.limit) if options.device else markdown(records, options.limit)
-        output.write_text(text)
-    for part, some in found.items():
+    shown = found if "operators" not in found else {**found, "strict": without_fallback(found["operators"])}
+    for part, some in shown.items():
         for column, counts in summary(some).items():
             total = counts.total()
             print(
-                f"{part:9}{column:10} {total:6} samples  "
+                f"{part:10}{column:10} {total:6} samples  "
                 + "  ".join(f"{o} {counts[o]}" for o in OUTCOMES)
                 + f"  = {100 * counts['pass'] / total:.1f}%"
             )
@@ -301,7 +354,7 @@ def main(arguments: list[str] | None = None) -> int:
     bad += [r for r in records if r.outcome == "wrong value" and r.operator in exact]
     for record in bad:
         print(f"not allowed: {record.outcome} {record.operator} {record.column} x{record.count}: {record.detail}")
-    if options.only:
+    if in_detail:
         for record in records:
             if record.outcome != "pass":
                 print(f"{record.outcome:12} {record.operator} {record.column} x{record.count}: {record.detail}")

@@ -18,18 +18,13 @@ from torch.utils import _pytree as pytree
 import truecast as tc
 from tests.ops.child import serve
 from tests.ops.judge import as_near, judge, same
-from tests.ops.samples import module_inputs, module_table, optimizer_inputs, optimizer_table
+from tests.ops.samples import module_inputs, optimizer_inputs, training_table
 from truecast.errors import TruecastError
 
 Run = Callable[[str], list[torch.Tensor]]
 
 # Their values are drawn in training mode: shapes and dtypes are compared.
 _RANDOM = ("Dropout", "RReLU", "FractionalMaxPool")
-
-
-def table() -> dict[str, Any]:
-    """Entries by name: "nn.Linear", "optim.AdamW"."""
-    return {**module_table(), **optimizer_table()}
 
 
 def outcomes(info: Any, column: str, limit: int) -> Iterator[tuple[str, str]]:
@@ -159,4 +154,4 @@ def _optimizer_run(optimizer_class: Any, kwargs: dict[str, Any], dtype: torch.dt
 if __name__ == "__main__":
     tc.device()
     tc.set_numerics("eager")
-    serve(table(), outcomes, sys.argv[1].split(","), int(sys.argv[2]))
+    serve(training_table(), outcomes, sys.argv[1].split(","), int(sys.argv[2]))

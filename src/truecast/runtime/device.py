@@ -81,7 +81,7 @@ class DeviceExecutor:
     def supports(self, graph: Graph, policy: Numerics) -> bool:
         """Whether every node of the graph can be lowered, in the form that it has there."""
         try:
-            self._program(graph, policy).lower()
+            self._program(graph, policy).check()
         except UnsupportedError:
             return False
         return True
