@@ -264,8 +264,8 @@ def device_markdown(found: dict[str, list[Record]], limit: int) -> str:
 
 
 class Journal:
-    """A sweep's records in a file, a JSON object a line, written as they come; what was there before is kept if the
-    sweep goes on from it."""
+    """A sweep's records in a file, a JSON object for each operator that is done, written as they come; what was there
+    before is kept if the sweep goes on from it."""
 
     def __init__(self, path: Path | None, *, resume: bool) -> None:
         self.path = path
@@ -316,10 +316,11 @@ def main(arguments: list[str] | None = None) -> int:
     for part in parts:
         worker, fallback = PARTS[part]
         training = part == "training"
-        table = samples.training_table() if training else samples.smallest_first()
+        table = samples.training_table() if training else samples.operators()
         chosen = [name for name in table if _is_chosen(name, options.only)]
+        remaining = [name for name in chosen if name not in journal.found[part]]
         run_children(
-            [name for name in chosen if name not in journal.found[part]],
+            remaining if training else samples.smallest_first(remaining),
             tuple(c for c in columns if not training or c in ("float32", "bfloat16")),
             2 * options.limit if training else options.limit,
             options.jobs,

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 import torch
 
+import truecast as tc
+from tests.ops import device_child
 from tests.ops.judge import as_near, judge
-from tests.ops.samples import calls, elementwise_movement_or_indexing, elementwise_or_reduction, operators
-from tests.ops.sweep import COLUMNS, Record, markdown, run_children
+from tests.ops.samples import (
+    calls,
+    elementwise_movement_or_indexing,
+    elementwise_or_reduction,
+    operators,
+    smallest_first,
+)
+from tests.ops.sweep import COLUMNS, Journal, Record, device_markdown, markdown, run_children, without_fallback
 
 # A fixed sample of operators of every kind, three samples each.
 CHOSEN = random.Random(20).sample(sorted(operators()), 36)
@@ -85,11 +94,19 @@ def test_the_report_counts_and_lists() -> None:
     assert set(COLUMNS) >= {"float32", "bfloat16", "gradient"}
 
 
+def test_the_device_report_has_both_columns() -> None:
+    records = [Record("mm", "float32", "pass", 9), Record("mm", "float32", "pass", 1, "", "aten.mm.out")]
+    text = device_markdown({"operators": records, "training": []}, 0)
+    helped, strict = text.split("## TRUECAST_FALLBACK=error")
+    assert "| float32 | 10 | 10 | 0 | 0 | 0 | 0 | 0 | 100.0% |" in helped
+    assert "| float32 | 10 | 9 | 0 | 0 | 1 | 0 | 0 | 90.0% |" in strict
+    assert "- aten.mm.out has no lowering for this form: `mm` float32" in strict
+
+
 @pytest.mark.xdist_group("device sweep")
 def test_a_sample_of_the_database_on_the_device() -> None:
-    records = run_children(
-        CHOSEN[::3], ("float32", "int64"), limit=1, jobs=1, patience=180, worker="device_child", fallback="error"
-    )
+    with_the_cpu = run_children(CHOSEN[::3], ("float32", "int64"), limit=1, jobs=1, patience=180, worker="device_child")
+    records = without_fallback(with_the_cpu)
     exact = elementwise_movement_or_indexing()
     not_allowed = [r for r in records if r.outcome in ("crash", "wrong dtype", "error")]
     not_allowed += [r for r in records if r.outcome == "wrong value" and r.operator in exact]
@@ -97,6 +114,35 @@ def test_a_sample_of_the_database_on_the_device() -> None:
     passed, total = (sum(r.count for r in some) for some in ([r for r in records if r.outcome == "pass"], records))
     assert total >= 30
     assert passed >= 0.9 * total
+
+
+@pytest.mark.parametrize("name", ["hash_tensor", "linalg.ldl_factor", "chalf", "neg"])
+def test_a_sample_with_a_fallback_is_one_that_is_refused_without(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tc.device()
+    info = operators()[name]
+    helped = list(device_child.outcomes(info, "float32", 2))
+    monkeypatch.setenv("TRUECAST_FALLBACK", "error")
+    strict = list(device_child.outcomes(info, "float32", 2))
+    assert [bool(o.fallback) for o in helped] == [o.outcome == "unsupported" for o in strict]
+    assert [o.outcome for o in helped if not o.fallback] == [o.outcome for o in strict if o.outcome != "unsupported"]
+    assert any(o.fallback for o in helped) == (name != "neg")
+
+
+def test_a_sweep_goes_on_from_its_journal(tmp_path: Path) -> None:
+    path = tmp_path / "records.json"
+    first, second = Record("mm", "float32", "error", 1, "x"), Record("mm", "float32", "pass", 1)
+    Journal(path, resume=False).add("operators", "mm", [first])
+    journal = Journal(path, resume=True)
+    assert journal.records("operators", ["mm", "abs"]) == [first]
+    journal.add("operators", "mm", [second])  # it was run again
+    journal.add("operators", "abs", [])
+    assert Journal(path, resume=True).records("operators", ["mm"]) == [second]
+    assert set(Journal(path, resume=True).found["operators"]) == {"mm", "abs"}
+    assert Journal(path, resume=False).records("operators", ["mm"]) == []
+
+
+def test_the_operators_with_the_fewest_samples_come_first() -> None:
+    assert smallest_first(["unique", "abs", "add"]) == ["abs", "add", "unique"]
 
 
 @pytest.mark.xdist_group("device sweep")
