@@ -240,3 +240,19 @@ def test_an_overload_by_others_without_autograd() -> None:
     x = torch.ones(2, requires_grad=True)
     made = torch_seam.composite_explicit(torch.ops.aten.zeros_like.default)(x)
     assert made.tolist() == [0.0, 0.0] and not made.requires_grad
+
+
+class _Wrapper(torch.Tensor):
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        raise AssertionError(func)
+
+
+def test_a_wrapper_is_made_of_what_its_arguments_say_by_position():
+    made = torch_seam.new_wrapper(
+        _Wrapper, (2, 3), (1, 4), 5, None, torch.bfloat16, torch.strided, torch.device("meta")
+    )
+    assert type(made) is _Wrapper and made.shape == (2, 3) and made.stride() == (1, 4) and made.storage_offset() == 5
+    assert made.dtype is torch.bfloat16 and made.device.type == "meta" and made.layout is torch.strided
+    made = torch_seam.new_wrapper(_Wrapper, (2, 3), None, None, None, torch.int8, torch.strided, device)
+    assert made.stride() == (3, 1) and made.storage_offset() == 0 and made.dtype is torch.int8

@@ -90,6 +90,10 @@ def read(alias: Alias[V], emit: Emit[V]) -> V:
 def write(alias: Alias[V], value: V, emit: Emit[V]) -> None:
     """The tensor's memory now holds `value` (of the tensor's own dtype and shape)."""
     assert (value.dtype, value.shape) == (alias.value.dtype, alias.value.shape), f"{value} written to {alias.value}"
+    if alias.parent is None:
+        alias.value = value
+        alias.version += 1
+        return
     root = alias.root
     written: list[tuple[Alias[V], V]] = [(alias, value)]
     current = alias

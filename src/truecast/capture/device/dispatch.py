@@ -28,6 +28,7 @@ _NUMBERS = frozenset((bool, int, float, complex))
 _PLACEMENT = frozenset(("device", "layout", "pin_memory", "non_blocking"))
 # Operations outside of elementwise arithmetic whose number is computed with, not a shape or a flag.
 _FILLS = {"aten.full.default": "fill_value", "aten.fill.Scalar": "value", "aten.full_like.default": "fill_value"}
+_FRAMES_INSIDE = 2  # a handler and handlers.dispatch stand between a Recorder and the program, at least
 
 
 class OffDevice(Exception):
@@ -41,53 +42,58 @@ class Recorder:
     """Records calls of one functional overload. specs: what is known of them, by call; for one that
     leaves the device, OffDevice's `counted`."""
 
-    __slots__ = ("func", "liftable", "name", "specs")
+    __slots__ = ("func", "liftable", "name", "plain", "specs")
 
     def __init__(self, func: Any) -> None:
         self.func = func
         self.name = op_name(func)
         self.liftable = _liftable(self.name)
+        self.plain = _plain(self.name)
         self.specs: dict[tuple[Any, ...], Spec | bool] = {}
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Recorded:
         """The Spec of the call and its values. Raises OffDevice if only the CPU can run it."""
-        call = _Call()
-        key, operands = call.key, call.operands
-        liftable = self.liftable
+        key: list[Any] = []
+        operands: list[Lazy] = []
+        numbers: list[Any] = []
+        liftable, plain = self.liftable, self.plain
         for index, argument in enumerate(args):
             if type(argument) is PjrtTensor:
-                key.append(argument._meta)
                 alias = argument._alias
+                key.append(argument._meta)
                 operands.append(alias.value if alias.parent is None else lazy_of(argument))
+            elif index in plain:
+                key.append(tuple(argument) if type(argument) is list else argument)
             elif index in liftable and type(argument) in _NUMBERS:
                 key.append(type(argument))
-                call.numbers.append(argument)
+                numbers.append(argument)
             else:
-                call.take(argument, False)
+                _take(argument, False, key, operands, numbers)
         if kwargs:
             for name, argument in kwargs.items():
                 if name not in _PLACEMENT:
                     key.append(name)
-                    call.take(argument, name in liftable)
+                    _take(argument, name in liftable, key, operands, numbers)
         found = tuple(key)
         spec = self.specs.get(found)
         if spec is None:
-            spec = self.specs[found] = self._new(args, kwargs, call)
+            spec = self.specs[found] = self._new(args, kwargs, operands, tuple(numbers))
         if type(spec) is bool:
             raise OffDevice(spec)
         assert type(spec) is Spec
         if spec.violation is not None:
             spec.violation.judge(operands)
-        words = _draw(call.generator) if spec.draws else None
-        record = Record(spec, tuple(operands), tuple(call.numbers), state.tracker.here(), words)
+        words = _draw(args, kwargs) if spec.draws else None
+        record = Record(spec, tuple(operands), tuple(numbers), state.tracker.here(_FRAMES_INSIDE), words)
         outputs = record.outputs
         if spec.bounds:
             _guard(record)
         state.tape.append(record)
         return spec, outputs
 
-    def _new(self, args: tuple[Any, ...], kwargs: dict[str, Any], call: _Call) -> Spec | bool:
-        numbers = tuple(call.numbers)
+    def _new(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], given: list[Lazy], numbers: tuple[Any, ...]
+    ) -> Spec | bool:
         shape = _Template()
         template = tuple([shape.of(a, i in self.liftable) for i, a in enumerate(args)])
         named = tuple(
@@ -96,7 +102,7 @@ class Recorder:
         metas = tuple(shape.metas)
         violation = broken_contract(self.name, template, named, metas, numbers)
         if violation is not None:
-            violation.judge(call.operands)
+            violation.judge(given)
         operands = metas if violation is None or violation.agreed is None else violation.agreed
         concrete = with_numbers(template, numbers), {name: with_numbers(a, numbers) for name, a in named}
         try:
@@ -115,42 +121,31 @@ class Recorder:
         return spec
 
 
-class _Call:
-    """One call being recorded: what its Spec is found by, its operands, its numbers, its generator."""
-
-    __slots__ = ("generator", "key", "numbers", "operands")
-
-    def __init__(self) -> None:
-        self.key: list[Any] = []
-        self.operands: list[Lazy] = []
-        self.numbers: list[Any] = []
-        self.generator: torch.Generator | None = None
-
-    def take(self, argument: Any, liftable: bool) -> None:
-        kind = type(argument)
-        if kind is PjrtTensor:
-            self.key.append(argument._meta)
-            self.operands.append(lazy_of(argument))
-        elif liftable and kind in _NUMBERS:
-            self.key.append(kind)
-            self.numbers.append(argument)
-        elif kind is list or kind is tuple:
-            self.key.append(len(argument))
-            for item in argument:
-                self.take(item, liftable)
-        elif isinstance(argument, torch.Tensor):
-            self.take(brought(argument), False)
-        elif kind is torch.Generator:
-            self.generator = argument
-            self.key.append(kind)
-        elif kind is float:  # 0.0 and -0.0 are equal keys of different meaning
-            self.key.append((kind, argument.hex()))
-        else:  # 1, 1.0 and True are equal keys of different meaning
-            self.key.append((kind, argument))
+def _take(argument: Any, liftable: bool, key: list[Any], operands: list[Lazy], numbers: list[Any]) -> None:
+    """Adds an argument of a call to what its Spec is found by, to its operands, to its numbers."""
+    kind = type(argument)
+    if kind is PjrtTensor:
+        key.append(argument._meta)
+        operands.append(lazy_of(argument))
+    elif liftable and kind in _NUMBERS:
+        key.append(kind)
+        numbers.append(argument)
+    elif kind is list or kind is tuple:
+        key.append(len(argument))
+        for item in argument:
+            _take(item, liftable, key, operands, numbers)
+    elif isinstance(argument, torch.Tensor):
+        _take(brought(argument), False, key, operands, numbers)
+    elif kind is torch.Generator:
+        key.append(kind)
+    elif kind is float:  # 0.0 and -0.0 are equal keys of different meaning
+        key.append((kind, argument.hex()))
+    else:  # 1, 1.0 and True are equal keys of different meaning
+        key.append((kind, argument))
 
 
 class _Template:
-    """The arguments of a call with Slots for tensors and liftable numbers, in the order that _Call takes them."""
+    """The arguments of a call with Slots for tensors and liftable numbers, in the order in which _take adds them."""
 
     def __init__(self) -> None:
         self.metas: list[Meta] = []
@@ -195,8 +190,9 @@ def brought(tensor: torch.Tensor) -> PjrtTensor:
     )
 
 
-def _draw(generator: torch.Generator | None) -> list[int]:
-    """Two random words of 32 bits from a CPU generator, torch's default one if it is None (law N8)."""
+def _draw(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:
+    """Two random words of 32 bits from the call's CPU generator, torch's default one if it has none (law N8)."""
+    generator = next((a for a in (*args, *kwargs.values()) if type(a) is torch.Generator), None)
     with torch_seam.below_modes():
         drawn = torch.empty(2, dtype=torch.int64, device="cpu").random_(0, 1 << 32, generator=generator)
         words: list[int] = drawn.tolist()
@@ -217,6 +213,16 @@ def _liftable(op: str) -> frozenset[Any]:
             if parameter.cls in ("scalar", "tensor") and numeric:  # y * 2.0 is mul.Tensor with a number for a tensor
                 members |= {parameter.name} if parameter.keyword_only else {index, parameter.name}
     return frozenset(members)
+
+
+# Types of arguments of which equal ones mean the same: no number that may be 1, 1.0 or True.
+_PLAIN = ("int", "bool", "List[int]", "List[bool]")
+_PLAIN_TYPES = frozenset((*_PLAIN, *(f"Optional[{name}]" for name in _PLAIN)))
+
+
+def _plain(op: str) -> frozenset[int]:
+    """Positions of arguments that are shapes, dimensions or flags."""
+    return frozenset(index for index, parameter in enumerate(schema(op).parameters) if parameter.type in _PLAIN_TYPES)
 
 
 # ---- values and tensors --------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from truecast.capture import aliasing, decompose, torch_seam
-from truecast.capture.aliasing import Step, memory_order, single_step
+from truecast.capture.aliasing import Alias, Step, memory_order, single_step
 from truecast.capture.device import between, convolution, indexing, recurrent
 from truecast.capture.device.dispatch import (
     OffDevice,
@@ -29,7 +29,7 @@ from truecast.capture.device.dispatch import (
 )
 from truecast.capture.device.state import state
 from truecast.capture.device.tensor import PjrtTensor
-from truecast.capture.device.values import Lazy, Meta
+from truecast.capture.device.values import Lazy, Meta, Spec
 from truecast.capture.functional import HIDDEN_WRITES, FunctionalForm, functional_form, is_view, writes
 from truecast.errors import UnsupportedError
 from truecast.ops.schema import overload, schema
@@ -53,7 +53,7 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def functional(func: Any) -> Handler:
     """The handler of an overload that makes new tensors."""
     record = Recorder(func)
-    single = len(func._schema.returns) == 1 and not str(func._schema.returns[0].type).startswith("List")
+    single = _returns_one(func)
 
     def handle(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if kwargs and (device := kwargs.get("device")) is not None and device.type != state.device.type:
@@ -70,6 +70,12 @@ def functional(func: Any) -> Handler:
     return handle
 
 
+def _returns_one(func: Any) -> bool:
+    """Whether the overload returns one tensor, in no list."""
+    returns = func._schema.returns
+    return len(returns) == 1 and not str(returns[0].type).startswith("List")
+
+
 # ---- views ---------------------------------------------------------------------------------------------------
 
 # Views that aliasing.py can't invert: writes go through what as_strided makes of the same memory. So do those of a
@@ -79,6 +85,9 @@ _AS_STRIDED = frozenset(("aten.unfold.default",))
 
 def _view(func: Any) -> Handler:
     record = Recorder(func)
+    known: dict[Spec, tuple[Step, ...]] = {}
+    is_strided = record.name in _AS_STRIDED
+    single = _returns_one(func)
 
     def handle(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         viewed: PjrtTensor = args[0]
@@ -93,20 +102,29 @@ def _view(func: Any) -> Handler:
                 why="a view shares memory, so the CPU can't make it in the device's place",
                 help="copy first (`.clone()`), or use an operation that makes a new tensor",
             ) from None
-        made = []
-        by_memory = record.name in _AS_STRIDED or viewed._meta.shares_elements
+        by_memory = is_strided or viewed._meta.shares_elements
         if by_memory:
             alias = memory_order(alias, emit)
-        for index, (meta, value) in enumerate(zip(spec.outputs, values, strict=True)):
-            assert meta is not None and value is not None
-            if by_memory:
-                step = Step("aten.as_strided.default", (meta.shape, meta.strides, meta.offset))
-            else:
-                step = single_step(spec.op, (alias.value, *with_numbers(spec.args[1:], ())), spec.kwargs, index)
-            made.append(PjrtTensor.make(meta, alias.view(step, value)))
-        return shaped(func, made)
+        steps = known.get(spec)
+        if steps is None:
+            steps = known[spec] = _steps(spec, by_memory)
+        made = [
+            PjrtTensor.make(meta, Alias(value, alias, step))
+            for meta, value, step in zip(spec.outputs, values, steps, strict=True)
+            if meta is not None and value is not None
+        ]
+        return made[0] if single else shaped(func, made)
 
     return handle
+
+
+def _steps(spec: Spec, by_memory: bool) -> tuple[Step, ...]:
+    """The Step of each result of a view operation."""
+    metas = [meta for meta in spec.outputs if meta is not None]
+    if by_memory:
+        return tuple([Step("aten.as_strided.default", (meta.shape, meta.strides, meta.offset)) for meta in metas])
+    arguments = (spec.metas[0], *with_numbers(spec.args[1:], ()))
+    return tuple([single_step(spec.op, arguments, spec.kwargs, index) for index in range(len(metas))])
 
 
 def _whole_memory(tensor: PjrtTensor) -> PjrtTensor:
@@ -188,7 +206,7 @@ def _writer(func: Any, form: FunctionalForm) -> Handler:
     name = op_name(func)
     record = Recorder(overload(form.op))
     parameters = schema(name).parameters
-    names = tuple([p.name for p in parameters])
+    places = [(index, p.name) for index, p in enumerate(parameters) if p.name in form.written]
     kept = sum(1 for p in parameters if not p.keyword_only and p.name not in form.dropped)
     is_out = any(p.written and p.keyword_only for p in parameters)
     needed = _required_positions(form, name)
@@ -196,12 +214,13 @@ def _writer(func: Any, form: FunctionalForm) -> Handler:
     pure = functional(func) if name in HIDDEN_WRITES else None  # a batch norm without running statistics writes nothing
 
     def handle(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        bound = dict(zip(names, args, strict=False)) | kwargs
-        written = _flat([bound[n] for n in form.written if bound.get(n) is not None])
-        if pure is not None and not written:
-            return pure(func, args, kwargs)
-        for tensor in written:
-            _refuse_other_devices(tensor, args, kwargs)
+        written: list[Any] = [args[index] if index < len(args) else kwargs.get(name) for index, name in places]
+        if len(written) != 1 or type(written[0]) is not PjrtTensor:
+            written = [tensor for tensor in _flat(written) if tensor is not None]
+            if pure is not None and not written:
+                return pure(func, args, kwargs)
+            for tensor in written:
+                _refuse_other_devices(tensor, args, kwargs)
         given = {n: a for n, a in kwargs.items() if n not in form.dropped} if kwargs else kwargs
         plain = args[:kept]
         if len(plain) < needed:

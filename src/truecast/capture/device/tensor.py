@@ -15,7 +15,8 @@ from truecast.capture.aliasing import Alias
 from truecast.capture.device.state import state
 from truecast.capture.device.values import Lazy, Meta
 
-_wrapper = torch.Tensor._make_wrapper_subclass
+new_wrapper = torch_seam.new_wrapper
+_strided = torch.strided
 _data: Any = torch.Tensor.data
 
 
@@ -32,16 +33,10 @@ class PjrtTensor(torch.Tensor):
     @staticmethod
     def make(meta: Meta, alias: Alias[Lazy]) -> PjrtTensor:
         if meta.is_plain:
-            tensor = _wrapper(PjrtTensor, meta.shape, dtype=meta.dtype, device=state.device)
+            tensor = new_wrapper(PjrtTensor, meta.shape, None, None, None, meta.dtype, _strided, state.device)
         else:
-            tensor = _wrapper(
-                PjrtTensor,
-                meta.shape,
-                strides=meta.strides,
-                storage_offset=meta.offset,
-                dtype=meta.dtype,
-                device=state.device,
-            )
+            strides, offset = meta.strides, meta.offset
+            tensor = new_wrapper(PjrtTensor, meta.shape, strides, offset, None, meta.dtype, _strided, state.device)
         tensor._meta = meta
         tensor._alias = alias
         return tensor

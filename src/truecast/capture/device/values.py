@@ -19,10 +19,11 @@ class Meta:
     """Dtype, shape, strides and storage offset (in elements) of a tensor; interned, compared by identity.
 
     layout: strides and offset, None for contiguous memory from offset 0 on. is_plain: there is nothing to say of its
-    strides; a view that kept one element of a dimension is contiguous and not plain.
+    strides; a view that kept one element of a dimension is contiguous and not plain. shares_elements: several elements
+    lie in one place of the memory, as an expanded tensor's do.
     """
 
-    __slots__ = ("dtype", "is_plain", "layout", "offset", "shape", "strides")
+    __slots__ = ("dtype", "is_plain", "layout", "offset", "shape", "shares_elements", "strides")
     _all: ClassVar[dict[tuple[Any, ...], Meta]] = {}
 
     dtype: torch.dtype
@@ -31,6 +32,7 @@ class Meta:
     offset: int
     layout: Layout | None
     is_plain: bool
+    shares_elements: bool
 
     @classmethod
     def of(cls, dtype: torch.dtype, shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0) -> Meta:
@@ -41,6 +43,7 @@ class Meta:
             found.dtype, found.shape, found.strides, found.offset = key
             found.layout = None if offset == 0 and _contiguous(shape, strides) else (strides, offset)
             found.is_plain = offset == 0 and strides == dense_strides(shape)
+            found.shares_elements = any(s == 0 and extent > 1 for extent, s in zip(shape, strides, strict=True))
             found = cls._all.setdefault(key, found)
         return found
 
@@ -51,11 +54,6 @@ class Meta:
     @classmethod
     def dense(cls, dtype: torch.dtype, shape: tuple[int, ...]) -> Meta:
         return cls.of(dtype, shape, dense_strides(shape))
-
-    @property
-    def shares_elements(self) -> bool:
-        """Whether several elements lie in one place of the memory, as an expanded tensor's do."""
-        return any(stride == 0 and extent > 1 for extent, stride in zip(self.shape, self.strides, strict=True))
 
     def __repr__(self) -> str:
         return f"{str(self.dtype).removeprefix('torch.')}[{','.join(map(str, self.shape))}]"
