@@ -244,14 +244,13 @@ def test_an_overload_by_others_without_autograd() -> None:
 
 class _Wrapper(torch.Tensor):
     @classmethod
-    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         raise AssertionError(func)
 
 
-def test_a_wrapper_is_made_of_what_its_arguments_say_by_position():
-    made = torch_seam.new_wrapper(
-        _Wrapper, (2, 3), (1, 4), 5, None, torch.bfloat16, torch.strided, torch.device("meta")
-    )
+def test_a_wrapper_is_made_of_what_its_arguments_say_by_position() -> None:
+    device = torch.device("meta")
+    made = torch_seam.new_wrapper(_Wrapper, (2, 3), (1, 4), 5, None, torch.bfloat16, torch.strided, device)
     assert type(made) is _Wrapper and made.shape == (2, 3) and made.stride() == (1, 4) and made.storage_offset() == 5
     assert made.dtype is torch.bfloat16 and made.device.type == "meta" and made.layout is torch.strided
     made = torch_seam.new_wrapper(_Wrapper, (2, 3), None, None, None, torch.int8, torch.strided, device)
