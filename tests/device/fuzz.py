@@ -159,12 +159,15 @@ def program(source: random.Random) -> list[Step]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--programs", type=int, default=10_000)
+    parser.add_argument("--first", type=int, default=0, help="number of the first program: a run in parts")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     wrong = 0
     with tc.numerics("eager"):
-        for number in range(options.programs):
+        for number in range(options.first, options.first + options.programs):
+            if number % 500 == 0:
+                print(f"from program {number} on", flush=True)
             steps = program(random.Random(f"{options.seed} {number}"))
             try:
                 run(steps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -12,8 +13,9 @@ from torch import nn
 
 import truecast as tc
 from tests.device.beside import DEVICE
+from truecast.capture.device import tape
 from truecast.capture.device.state import state
-from truecast.runtime import pjrt_seam
+from truecast.runtime import executable, pjrt_seam
 
 LOOP = """
 import resource, sys, torch, truecast as tc
@@ -89,3 +91,24 @@ def test_a_step_needs_little_more_than_what_it_keeps():
     parameters = sum(p.nbytes for p in model.parameters())
     assert taken.shared >= 3 * parameters  # the parameters and both moments are updated in their own memory
     assert taken.total <= 1.3 * (4 * parameters + 9 * batch.nbytes)
+
+
+def test_programs_that_were_not_used_for_long_give_their_code_back(monkeypatch):
+    """Else a process that makes many dies: LLVM gets no memory for code once Linux's maps of it are used up."""
+
+    def run(extents):
+        for extent in extents:
+            x = torch.arange(float(extent), device=DEVICE)
+            assert (x * 2 + 1).sum().item() == extent * extent
+        gc.collect()
+        with open("/proc/self/maps") as file:
+            return sum(1 for _ in file)
+
+    monkeypatch.setattr(tape, "_MOST_PROGRAMS", 4)
+    monkeypatch.setattr(executable, "_IN_MEMORY", 4)
+    before = run(range(300, 310))
+    assert run(range(310, 360)) < before + 30
+    compiled = tc.metrics().compiles
+    run([300])
+    assert tc.metrics().compiles - compiled <= 1
+    assert len(state.tape._programs) == 4

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
@@ -29,6 +29,10 @@ from truecast.errors import UsageError
 from truecast.graph import Graph
 
 _LARGEST = 16_384  # pending operations; more are run, so that a loop that never looks at a value stays bounded
+
+# Programs kept in memory; one that was dropped is found on disk. XLA:CPU maps the code of each kernel by itself, and
+# Linux gives a process 65,530 maps: without them LLVM fails, and takes the process down.
+_MOST_PROGRAMS = 1_024
 
 
 class Executor(Protocol):
@@ -131,7 +135,7 @@ class Tape:
         self.log = recompiles.Log()
         self._records: list[Record] = []
         self._roots: list[weakref.ref[Root]] = []
-        self._programs: dict[Hashable, list[_Variant]] = {}
+        self._programs: OrderedDict[Hashable, list[_Variant]] = OrderedDict()  # the most recently used last
 
     def root(self, value: Lazy, layout: Layout | None = None) -> Root:
         """New memory that holds `value`."""
@@ -293,7 +297,11 @@ class Tape:
         scalars: list[Any],
         donated: tuple[int, ...],
     ) -> _Variant:
-        variants = self._programs.setdefault(key, [])
+        programs = self._programs
+        variants = programs.setdefault(key, [])
+        programs.move_to_end(key)
+        if len(programs) > _MOST_PROGRAMS:
+            programs.popitem(last=False)
         for variant in reversed(variants):
             lifted = variant.lifted
             if all(
