@@ -271,3 +271,83 @@ def test_conversions_elsewhere_and_their_flags_are_pytorchs_own():
         assert layer.to(DEVICE).weight is not weight and weight.device.type == "cpu"
     finally:
         flags.set_overwrite_module_params_on_conversion(False)
+
+
+class Lazy(nn.Module):
+    """Each kind of lazy parameter and buffer."""
+
+    def __init__(self, **where) -> None:
+        super().__init__()
+        self.conv = nn.LazyConv1d(3, 2, **where)
+        self.norm = nn.LazyBatchNorm1d(**where)
+        self.head = nn.LazyLinear(2, **where)
+
+    def forward(self, x):
+        return self.head(self.norm(self.conv(x)))
+
+
+def test_lazy_modules_are_made_where_they_were_moved_to():
+    x = torch.arange(24.0).view(2, 3, 4)
+    here, there = pair(Lazy)
+    there.to(DEVICE)
+    weight = there.conv.weight
+    assert nn.parameter.is_lazy(weight) and weight.device == there.norm.running_mean.device == DEVICE
+    optimizer = torch.optim.SGD(there.parameters(), lr=0.1)
+    copied = copy.deepcopy(there)
+    for model, at in ((here, x), (there, x.to(DEVICE)), (copied, x.to(DEVICE))):
+        model(at)
+    here(x), there(x.to(DEVICE))
+    assert there.conv.weight is weight and type(there.conv) is nn.Conv1d and not nn.parameter.is_lazy(weight)
+    assert isinstance(weight, nn.Parameter) and copied.conv.weight.device == DEVICE
+    there.load_state_dict(here.state_dict())
+    for a, b in zip(there.state_dict().values(), here.state_dict().values(), strict=True):
+        equal(a, b)
+    for model, at, steps in ((here, x, torch.optim.SGD(here.parameters(), lr=0.1)), (there, x.to(DEVICE), optimizer)):
+        model(at).square().sum().backward()
+        steps.step()
+    equal(weight.detach(), here.conv.weight.detach(), 1e-4)
+    equal(there.norm.running_mean, here.norm.running_mean, 1e-5)
+
+
+def test_lazy_modules_of_the_device_and_back_on_the_cpu():
+    made = Lazy(device=DEVICE)
+    assert made.head.bias.device == made.norm.running_var.device == DEVICE
+    back = copy.deepcopy(made).cpu().to(torch.float64)
+    assert type(back.head.weight) is nn.UninitializedParameter and back.head.weight.device.type == "cpu"
+    assert not back.head.weight.__dict__
+    assert back(torch.ones(2, 3, 4, dtype=torch.float64)).dtype is torch.float64
+    half = made.to(torch.bfloat16)
+    assert half.conv.weight.device == DEVICE
+    assert half(torch.ones(2, 3, 4, dtype=torch.bfloat16, device=DEVICE)).dtype is torch.bfloat16
+    with pytest.raises(RuntimeError, match="Can't access the shape of an uninitialized parameter or buffer"):
+        _ = Lazy(device=DEVICE).head.weight.shape
+    assert nn.LazyLinear(2).to("meta").weight.device.type == "meta"
+
+
+def test_lazy_modules_take_their_shapes_from_what_they_load():
+    state = nn.Linear(3, 2).state_dict()
+    model = nn.LazyLinear(2).to(DEVICE)
+    model.load_state_dict(state)
+    for name, value in model.state_dict().items():
+        equal(value, state[name])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_fused_cell_rounds_each_result_once(dtype):
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(*shape):
+        return torch.randn(shape, generator=generator).to(dtype).to(DEVICE)
+
+    def once(operation, *operands):
+        """What float32 gives, rounded."""
+        wide = operation(*[o.float() if isinstance(o, torch.Tensor) else o for o in operands])
+        for a, b in zip(operation(*operands), wide, strict=True):
+            if b is not None:
+                equal(a, b.to(dtype).cpu())
+
+    aten, h = torch.ops.aten, draw(8, 5)
+    for gates, cell in ((20, aten._thnn_fused_lstm_cell), (15, aten._thnn_fused_gru_cell)):
+        once(cell, draw(8, gates), draw(8, gates), h, draw(gates), draw(gates))
+    once(aten._thnn_fused_lstm_cell_backward_impl, draw(8, 5), draw(8, 5), h, draw(8, 5), draw(8, 20), False)
+    once(lambda *operands: aten._thnn_fused_gru_cell_backward(*operands)[:3], draw(8, 5), draw(8, 25), False)

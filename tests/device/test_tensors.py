@@ -9,6 +9,7 @@ from torch import nn
 
 import truecast as tc
 from tests.device.beside import DEVICE, beside, equal
+from truecast.errors import UnsupportedError
 
 
 def test_views_write_through_in_chains_both_ways():
@@ -109,6 +110,48 @@ def test_out():
         return made, same, transposed, values, indices, counted
 
     beside(program, (3, 4), (3, 4))
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_out_of_operations_that_pytorch_composes(mode):
+    def products(a, v, m):
+        shapes = [(2, 3), (2, 3, 2)]
+        outs = [torch.zeros(shape, device=a.device) for shape in shapes]
+        assert torch.matmul(a, v, out=outs[0]) is outs[0]
+        return [*outs, torch.matmul(a, m, out=outs[1]), torch.linalg.matmul(a, m, out=outs[1])]
+
+    def ranks(matrix):
+        outs = [torch.full(shape, 7, device=matrix.device) for shape in ((), (), (), (2,))]
+        rank = torch.linalg.matrix_rank
+        assert rank(matrix, out=outs[0]) is outs[0]
+        rank(matrix, 0.5, hermitian=True, out=outs[1])
+        rank(matrix, atol=torch.tensor(0.5, device=matrix.device), out=outs[2])
+        rank(torch.stack([matrix, torch.zeros_like(matrix)]), out=outs[3])
+        return outs
+
+    with mode():
+        beside(products, (2, 3, 4), (4,), (4, 2), tolerance=1e-6)
+        beside(ranks, torch.diag(torch.tensor([1.0, 2.0, 0.0])))
+
+
+def test_out_is_not_differentiable():
+    a = torch.ones(2, 3, 4, device=DEVICE, requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"matmul\(\): functions with out=\.\.\. arguments don't support automatic"):
+        torch.matmul(a, torch.ones(4, device=DEVICE), out=torch.zeros(2, 3, device=DEVICE))
+
+
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+def test_addbmm_resizes_what_it_is_called_on():
+    for start in (torch.ones(1), torch.tensor(2.0), torch.ones(5, 2)):
+        beside(lambda t, a, b: t.addbmm_(a, b), start.clone(), (2, 5, 3), (2, 3, 2), tolerance=1e-6)
+
+
+def test_tensors_that_xla_does_not_have_are_refused_in_words():
+    with pytest.raises(UnsupportedError, match=r"a torch\.complex32 tensor can't go to the pjrt device"):
+        torch.ones(2).chalf().to(DEVICE)
+    csr, dense = torch.eye(2).to_sparse_csr().to(DEVICE), torch.ones(2, 2, device=DEVICE)
+    with pytest.raises(UnsupportedError, match=r"a torch\.sparse_csr tensor can't be an operand on the pjrt device"):
+        torch.sparse.sampled_addmm(csr, dense, dense, out=csr)
 
 
 def test_indices_of_the_cpu_and_of_the_device():

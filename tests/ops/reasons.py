@@ -7,6 +7,8 @@ value is a bug.
 from __future__ import annotations
 
 REASONS: dict[str, str] = {
+    "nn.TransformerEncoder bfloat16": "in the second layer one input of the ReLU is -0.008 in float64 (their mean "
+    "size is 0.58); with eager's roundings it is -0.003, with ours 0.005, and its gradient is another one",
     "grid_sampler_3d gradient": "float32 sums of 88 products that cancel, in another order: 1 element of 3,400 is out "
     "of bounds; the root mean square error against float64 is eager's (8.36e-6, eager 8.38e-6)",
 }

@@ -65,9 +65,13 @@ def test_nearer_to_the_exact_result_than_eager_passes() -> None:
 
 def test_what_many_operations_make_is_judged_as_a_whole() -> None:
     eager, exact = torch.tensor([1.1, 1.0]), torch.tensor([1.0, 1.0], dtype=torch.float64)
-    assert as_near(torch.tensor([1.0, 1.14]), eager, exact)
-    assert not as_near(torch.tensor([1.0, 1.16]), eager, exact)
-    assert not as_near(torch.tensor([1.0]), eager[:1], exact)
+    assert as_near([torch.tensor([1.0, 1.14])], [eager], [exact])
+    assert not as_near([torch.tensor([1.0, 1.16])], [eager], [exact])
+    assert not as_near([torch.tensor([1.0])], [eager[:1]], [exact])
+    lucky = torch.tensor([1.0])
+    assert as_near([torch.tensor([1.0, 1.01]), lucky + 0.01], [eager, lucky], [exact, lucky.double()])
+    assert not as_near([torch.tensor([1.0, 1.01]), lucky + 0.2], [eager, lucky], [exact, lucky.double()])
+    assert not as_near([eager, torch.tensor([2])], [eager, torch.tensor([1])], [exact, torch.tensor([1])])
 
 
 def test_a_defined_result_passes_where_eager_has_none() -> None:

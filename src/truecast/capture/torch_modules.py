@@ -8,12 +8,13 @@ keeps its parameters. PyTorch can't do that with tensors of a Python class and w
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.parameter import is_lazy
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy
 
 _Crosses = Callable[[torch.Tensor, torch.Tensor], bool]
 
@@ -38,6 +39,8 @@ def keep_parameters(crosses: _Crosses, own: Collection[str]) -> None:
         return converted
 
     nn.Module._apply = _apply
+    for kind in (UninitializedParameter, UninitializedBuffer):
+        _make_elsewhere(kind, crosses, own)
 
 
 class _Conversion:
@@ -52,6 +55,8 @@ class _Conversion:
         if tensor is self._converted:
             self._converted = None
             return tensor
+        if is_lazy(tensor):
+            return _converted_lazy(tensor, self.function, self.crosses, self.own)
         after = self.function(tensor)
         if not _is_plain_parameter(tensor) or not self.crosses(tensor, after):
             return after
@@ -65,7 +70,100 @@ class _Conversion:
 
 
 def _is_plain_parameter(tensor: torch.Tensor) -> bool:
-    return isinstance(tensor, nn.Parameter) and tensor.is_leaf and not is_lazy(tensor)
+    return isinstance(tensor, nn.Parameter) and tensor.is_leaf
+
+
+# ---- parameters and buffers of lazy modules, which have no shape yet ---------------------------------------------
+
+
+class _WaitingElsewhere:
+    """What a lazy module's parameter or buffer is while it waits for its shape to be made on a device whose tensors are
+    of a Python class: it holds no data, and PyTorch can't have it hold such a tensor's."""
+
+    device: torch.device
+    _plain: type  # what PyTorch has in its place
+    _made: Callable[[torch.Tensor, bool], torch.Tensor]
+
+    def materialize(self: Any, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """The object becomes a tensor of that shape, on its device."""
+        made = torch.empty(shape, device=device or self.device, dtype=dtype or self.data.dtype)
+        made, own = self._made(made, self.requires_grad), self._own
+        self._leave()
+        self.__class__ = self.cls_to_become
+        exchange(self, made, own)
+
+    def _leave(self: Any) -> None:
+        """The object is PyTorch's own again, on the CPU."""
+        self.__class__ = self._plain
+        del self.__dict__["_waits_for"], self.__dict__["_own"]
+
+    def __deepcopy__(self: Any, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            copied = self._plain(self.requires_grad, torch.device("cpu"), self.data.dtype)
+            for name, value in self.__dict__.items():
+                setattr(copied, name, value)
+            copied.__class__ = type(self)
+            memo[id(self)] = copied
+        return memo[id(self)]
+
+    def __reduce_ex__(self: Any, protocol: Any) -> Any:
+        return self._plain, (self.requires_grad,)
+
+
+class _WaitingParameter(_WaitingElsewhere, UninitializedParameter):
+    _plain = UninitializedParameter
+    _made = staticmethod(nn.Parameter)
+    device = property(lambda self: self._waits_for)
+
+
+class _WaitingBuffer(_WaitingElsewhere, UninitializedBuffer):
+    _plain = UninitializedBuffer
+    _made = staticmethod(lambda made, requires_grad: made.requires_grad_(requires_grad))
+    device = property(lambda self: self._waits_for)
+
+
+def _converted_lazy(
+    tensor: Any, function: Callable[[torch.Tensor], torch.Tensor], crosses: _Crosses, own: Collection[str]
+) -> torch.Tensor:
+    """The conversion of a parameter or buffer without a shape: the same object, which knows where it is to be made."""
+    waits = isinstance(tensor, _WaitingElsewhere)
+    before = torch.empty(0, dtype=tensor.data.dtype, device=tensor.device)
+    after = function(before)
+    if not waits and not crosses(before, after):
+        converted: torch.Tensor = function(tensor)
+        return converted
+    if waits:
+        tensor._leave()
+    tensor.data = torch.empty(0, dtype=after.dtype, device="cpu")
+    if crosses(tensor.data, after):
+        _wait(tensor, after.device, own)
+    elif after.device.type != "cpu":
+        tensor.data = after
+    return tensor
+
+
+def _make_elsewhere(kind: Any, crosses: _Crosses, own: Collection[str]) -> None:
+    """From now on `kind(device=...)` can be of such a device: nn.LazyLinear(4, device="pjrt")."""
+    real = kind.__new__
+    signature = inspect.signature(real)
+
+    @functools.wraps(real)
+    def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(cls, *args, **kwargs).arguments
+        asked = torch.empty(0, device=given.get("device"), dtype=given.get("dtype"))
+        if not crosses(torch.empty(0, device="cpu"), asked):
+            return real(cls, *args, **kwargs)
+        made = real(**{**given, "device": "cpu", "dtype": asked.dtype})
+        _wait(made, asked.device, own)
+        return made
+
+    kind.__new__ = __new__
+
+
+def _wait(tensor: Any, device: torch.device, own: Collection[str]) -> None:
+    """The lazy parameter or buffer is to be made on a device of tensors of a Python class."""
+    tensor._waits_for, tensor._own = device, own
+    tensor.__class__ = _WaitingParameter if isinstance(tensor, nn.Parameter) else _WaitingBuffer
 
 
 def exchange(kept: torch.Tensor, made: torch.Tensor, own: Collection[str]) -> None:

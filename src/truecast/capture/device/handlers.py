@@ -18,6 +18,7 @@ from truecast.capture.device import between, convolution, indexing, recurrent
 from truecast.capture.device.dispatch import (
     OffDevice,
     Recorder,
+    brought,
     cast,
     emit,
     fresh,
@@ -208,7 +209,7 @@ def _writer(func: Any, form: FunctionalForm) -> Handler:
     parameters = schema(name).parameters
     places = [(index, p.name) for index, p in enumerate(parameters) if p.name in form.written]
     kept = sum(1 for p in parameters if not p.keyword_only and p.name not in form.dropped)
-    is_out = any(p.written and p.keyword_only for p in parameters)
+    is_out = name in _RESIZING or any(p.written and p.keyword_only for p in parameters)
     needed = _required_positions(form, name)
     returns = len(func._schema.returns)
     pure = functional(func) if name in HIDDEN_WRITES else None  # a batch norm without running statistics writes nothing
@@ -278,6 +279,8 @@ def _required_positions(form: FunctionalForm, writing: str) -> int:
 def _refuse_other_devices(written: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     for tensor in written if isinstance(written, list | tuple) else (written,):
         if not isinstance(tensor, PjrtTensor):
+            if tensor.layout is not torch.strided:
+                brought(tensor)  # raises, and says what is wrong with it
             raise RuntimeError(
                 "Expected all tensors to be on the same device, but found at least two devices, "
                 f"{state.shown} and {tensor.device}!"
@@ -430,6 +433,38 @@ _OUT_OF: dict[str, Any] = {
     "aten._native_batch_norm_legit.out": aten._native_batch_norm_legit.default,
 }
 
+# PyTorch's own compositions of these don't write to an `out` of a tensor subclass (2.13): the first ask for the address
+# of its memory, the others make a tensor of their own and return it.
+_OUT_OF_COMPOSITES: dict[str, Any] = {
+    "aten.matmul.out": aten.matmul.default,
+    "aten.linalg_matmul.out": aten.matmul.default,
+    "aten.linalg_matrix_rank.out": aten.linalg_matrix_rank.default,
+    "aten.linalg_matrix_rank.out_tol_tensor": aten.linalg_matrix_rank.tol_tensor,
+    "aten.linalg_matrix_rank.atol_rtol_float_out": aten.linalg_matrix_rank.atol_rtol_float,
+    "aten.linalg_matrix_rank.atol_rtol_tensor_out": aten.linalg_matrix_rank.atol_rtol_tensor,
+}
+
+# They resize what they write to, as others do their `out`.
+_RESIZING = frozenset(("aten.addbmm_.default",))
+
+
+def out_kernels() -> dict[str, Callable[..., Any]]:
+    """Kernels of composite overloads that have to be the device's own, by overload."""
+    return {op.removeprefix("aten."): _out_kernel(overload(op)) for op in _OUT_OF_COMPOSITES}
+
+
+def _out_kernel(func: Any) -> Callable[..., Any]:
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if torch.is_grad_enabled() and any(t.requires_grad for t in torch_seam.tensors_in((args, kwargs))):
+            raise RuntimeError(
+                f"{func._opname}(): functions with out=... arguments don't support automatic differentiation, but one "
+                "of the arguments requires grad."
+            )
+        return dispatch(func, args, kwargs)
+
+    return run
+
+
 _SPECIAL: dict[Any, Handler] = {
     aten.copy_.default: _copy,
     aten._to_copy.default: between.to_copy,
@@ -474,9 +509,10 @@ def _handler_for(func: Any) -> Handler:
         form = functional_form(op)
         written = frozenset(p.name for p in schema(op).parameters if p.written)
         is_out = all(p.keyword_only for p in schema(op).parameters if p.written)
-        if op in _OUT_OF:
+        source = _OUT_OF.get(op) or _OUT_OF_COMPOSITES.get(op)
+        if source is not None:
             outs = frozenset(p.name for p in schema(op).parameters if p.written and p.keyword_only)
-            return _written_through(func, _OUT_OF[op], outs, True)
+            return _written_through(func, source, outs, True)
         if op.startswith("aten._foreach_") and decompose.definition_of(op.replace("_.", ".")) is not None:
             return _written_through(func, overload(op.replace("_.", ".")), written, False)
         if form is not None and decompose.definition_of(form.op) is not None:

@@ -36,6 +36,12 @@ class Host:
                 why="XLA has dense arrays only",
                 help="convert it with .to_dense()",
             )
+        if tensor.dtype is torch.complex32:
+            raise UnsupportedError(
+                "a torch.complex32 tensor can't go to the pjrt device",
+                why="XLA's complex numbers have parts of float32 or float64; no other dtype stands for it (law N1)",
+                help="compute in complex64: x.to(torch.complex64), or x.float() before it becomes complex",
+            )
         with torch_seam.without_modes():
             dense = tensor.detach().resolve_conj().resolve_neg()
             strides = tuple(dense.stride() if dense.is_contiguous() else torch.empty_like(dense).stride())

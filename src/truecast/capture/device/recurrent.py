@@ -2,6 +2,7 @@
 
 Gates in PyTorch's order: input, forget, cell, output for an LSTM; reset, update, new for a GRU. The workspace is what
 the backward needs: the gates after their activations, for a GRU the state and its part of the new gate as well.
+As in PyTorch's kernels a cell of a 16-bit dtype is computed in float32, and each result rounded once.
 """
 
 from __future__ import annotations
@@ -15,25 +16,26 @@ Tensors = tuple[torch.Tensor | None, ...]
 
 def lstm_cell(gates: Any, hidden_gates: Any, cx: Any, input_bias: Any = None, hidden_bias: Any = None) -> Tensors:
     """(hy, cy, workspace)"""
-    gates = _with_bias(gates, input_bias) + _with_bias(hidden_gates, hidden_bias)
-    i, f, g, o = gates.chunk(4, 1)
+    summed = _with_bias(gates, input_bias) + _with_bias(hidden_gates, hidden_bias)
+    i, f, g, o = summed.chunk(4, 1)
     i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
-    cy = f * cx + i * g
-    return o * cy.tanh(), cy, torch.cat([i, f, g, o], 1)
+    cy = f * _wide(cx) + i * g
+    return _as(gates, o * cy.tanh(), cy, torch.cat([i, f, g, o], 1))
 
 
 def lstm_cell_backward(grad_hy: Any, grad_cy: Any, cx: Any, cy: Any, workspace: Any, has_bias: bool) -> Tensors:
     """(gradient of the gates, of cx, of the bias)"""
     if grad_hy is None and grad_cy is None:
         return None, None, None
-    i, f, g, o = workspace.chunk(4, 1)
-    tanh = cy.tanh()
-    through = torch.zeros_like(cy) if grad_hy is None else grad_hy * o * (1 - tanh * tanh)
-    grad_c = through if grad_cy is None else through + grad_cy
-    grad_o = torch.zeros_like(cy) if grad_hy is None else grad_hy * tanh * o * (1 - o)
-    parts = [grad_c * g * i * (1 - i), grad_c * cx * f * (1 - f), grad_c * i * (1 - g * g), grad_o]
-    grad_gates = torch.cat(parts, 1)
-    return grad_gates, grad_c * f, grad_gates.sum(0) if has_bias else None
+    i, f, g, o = _wide(workspace).chunk(4, 1)
+    tanh = _wide(cy).tanh()
+    through = torch.zeros_like(tanh) if grad_hy is None else _wide(grad_hy) * o * (1 - tanh * tanh)
+    grad_c = through if grad_cy is None else through + _wide(grad_cy)
+    grad_o = torch.zeros_like(tanh) if grad_hy is None else _wide(grad_hy) * tanh * o * (1 - o)
+    parts = [grad_c * g * i * (1 - i), grad_c * _wide(cx) * f * (1 - f), grad_c * i * (1 - g * g), grad_o]
+    grad_gates, grad_cx = _as(workspace, torch.cat(parts, 1), grad_c * f)
+    assert grad_gates is not None
+    return grad_gates, grad_cx, grad_gates.sum(0) if has_bias else None
 
 
 def gru_cell(gates: Any, hidden_gates: Any, hx: Any, input_bias: Any = None, hidden_bias: Any = None) -> Tensors:
@@ -42,25 +44,33 @@ def gru_cell(gates: Any, hidden_gates: Any, hx: Any, input_bias: Any = None, hid
     hidden_r, hidden_z, hidden_n = _with_bias(hidden_gates, hidden_bias).chunk(3, 1)
     r, z = (input_r + hidden_r).sigmoid(), (input_z + hidden_z).sigmoid()
     n = (input_n + r * hidden_n).tanh()
-    return n + z * (hx - n), torch.cat([r, z, n, hx, hidden_n], 1)
+    before = _wide(hx)
+    return _as(gates, n + z * (before - n), torch.cat([r, z, n, before, hidden_n], 1))
 
 
 def gru_cell_backward(grad_hy: Any, workspace: Any, has_bias: bool) -> Tensors:
     """(gradient of the input gates, of the hidden gates, of hx, of the input bias, of the hidden bias)"""
-    r, z, n, hx, hidden_n = workspace.chunk(5, 1)
-    grad_n = grad_hy * (1 - z) * (1 - n * n)
-    grad_z = grad_hy * (hx - n) * z * (1 - z)
+    r, z, n, hx, hidden_n = _wide(workspace).chunk(5, 1)
+    grad = _wide(grad_hy)
+    grad_n = grad * (1 - z) * (1 - n * n)
+    grad_z = grad * (hx - n) * z * (1 - z)
     grad_r = grad_n * hidden_n * r * (1 - r)
-    gates = torch.cat([grad_r, grad_z, grad_n], 1)
-    hidden_gates = torch.cat([grad_r, grad_z, grad_n * r], 1)
-    return (
-        gates,
-        hidden_gates,
-        grad_hy * z,
-        gates.sum(0) if has_bias else None,
-        hidden_gates.sum(0) if has_bias else None,
+    gates, hidden_gates, grad_hx = _as(
+        workspace, torch.cat([grad_r, grad_z, grad_n], 1), torch.cat([grad_r, grad_z, grad_n * r], 1), grad * z
     )
+    assert gates is not None and hidden_gates is not None
+    biases = (gates.sum(0), hidden_gates.sum(0)) if has_bias else (None, None)
+    return gates, hidden_gates, grad_hx, *biases
+
+
+def _wide(t: torch.Tensor) -> torch.Tensor:
+    """float32 for a 16-bit dtype."""
+    return t.float() if t.dtype in (torch.bfloat16, torch.float16) else t
+
+
+def _as(like: torch.Tensor, *results: torch.Tensor) -> Tensors:
+    return tuple([r if r.dtype is like.dtype else r.to(like.dtype) for r in results])
 
 
 def _with_bias(gates: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-    return gates if bias is None else gates + bias
+    return _wide(gates) if bias is None else _wide(gates) + _wide(bias)

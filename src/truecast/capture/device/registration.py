@@ -83,6 +83,8 @@ def register(executor: Executor, autocast_names: Iterable[str], autocast_list: a
     torch_seam.register_kernels(factories())
     torch_seam.register_kernels({"_copy_from": _copy_from})
     torch_seam.register_kernels(convolution.kernels(), "AutogradPrivateUse1")
+    for key in ("PrivateUse1", "AutogradPrivateUse1"):
+        torch_seam.register_kernels(handlers.out_kernels(), key)
     torch_seam.pass_autocast_by()
     torch.set_autocast_dtype(NAME, torch.bfloat16)
     casting = {name: func for name in autocast_names if (func := _overload(name)) is not None}
