@@ -265,3 +265,13 @@ def test_complex_views():
         return c.real, c.imag, c.conj() * 1
 
     beside(program, (3, 4))
+
+
+def test_numbers_that_became_inputs_of_one_program_keep_their_signs_and_nans():
+    cases = [(1.0, 2.0), (0.0, -0.0), (float("nan"), 1.0), (-0.0, 0.0), (2.0, 2.0), (-0.0, -0.0)]
+    for first, second in cases:
+        here, there = [
+            torch.stack([1 / (torch.ones(3, device=device) * number) for number in (first, second)])
+            for device in ("cpu", DEVICE)
+        ]
+        equal(there, here)

@@ -68,8 +68,12 @@ class DeviceExecutor:
     def run(self, prepared: Prepared, buffers: list[Any], scalars: list[Any], words: list[list[int]]) -> list[Any]:
         """Starts the program; it may return before the results are there."""
         arrays = list(buffers)
+        small: dict[tuple[torch.dtype, str], Any] = {}  # an optimizer has the same few for each of its parameters
         for number, dtype in zip(scalars, prepared.scalar_dtypes, strict=True):
-            arrays.append(self._small(torch.full((), number, dtype=dtype, device="cpu")))
+            key = dtype, repr(number)  # tells 0.0 from -0.0
+            if key not in small:
+                small[key] = self._small(torch.full((), number, dtype=dtype, device="cpu"))
+            arrays.append(small[key])
         if words:
             arrays.append(self._small(torch.tensor(words, dtype=torch.int64, device="cpu").to(torch.uint32)))
         try:
