@@ -127,7 +127,7 @@ def test_a_failed_write_leaves_no_file(cache: DiskCache, monkeypatch: pytest.Mon
 
 
 def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
-    cache = DiskCache(tmp_path, limit=4 * (len(PAYLOAD) + 200))
+    cache = DiskCache(tmp_path, limit=4 * (len(PAYLOAD) + 400))
     names = [f"{i:064x}" for i in range(4)]
     for age, name in enumerate(names):
         cache.store(name, PAYLOAD)
@@ -137,6 +137,16 @@ def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
     assert cache.counts.evicted == 1
     assert [cache.load(n) is not None for n in (*names, NAME)] == [True, False, True, True, True]
     assert cache.size <= cache.limit
+
+
+def test_the_directory_is_not_looked_at_for_every_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, looked, entries = DiskCache(tmp_path, limit=50_000), [], DiskCache.entries
+    monkeypatch.setattr(DiskCache, "entries", lambda self: looked.append(0) or entries(self))
+    for index in range(600):  # about twice what has room
+        cache.store(f"{index:064x}", b"")
+    assert cache.counts.stored == 600 and 2 <= len(looked) <= 300
+    assert cache.limit * 0.9 < cache.size <= cache.limit
+    assert cache.load(f"{599:064x}") == b"" and cache.load(f"{0:064x}") is None
 
 
 def test_an_entry_larger_than_the_bound_is_kept_alone(tmp_path: Path) -> None:
@@ -153,7 +163,7 @@ def test_what_a_killed_writer_left_is_swept_after_an_hour(cache: DiskCache) -> N
     old.write_bytes(b"half")
     new.write_bytes(b"half")
     os.utime(old, (1, 1))
-    cache.store(NAME, PAYLOAD)
+    DiskCache(cache.directory, cache.limit).store(NAME, PAYLOAD)  # a process looks around at its first store
     assert not old.exists()
     assert new.exists()
 

@@ -34,6 +34,8 @@ _KEY_FILE = "key"
 _LOCK_FILE = "lock"
 _SUFFIX = ".exe"
 _TEMPORARY = ".writing-"
+_SPARED = 16  # an eviction leaves a 16th of the limit free,
+_UNSEEN = 8  # and a process fills an 8th of the room that it found before it looks again
 
 
 @dataclass
@@ -52,6 +54,10 @@ class Counts:
 class DiskCache:
     """A directory of compiled programs, at most `limit` bytes of them; the least recently used go first.
 
+    To look at thousands of entries takes longer than to write one, so a process does it at its first store and again
+    when it has filled a part of the room that it found. Of more than 8 processes that write at once the last ones can
+    exceed the limit until they look.
+
     No method raises for what the file system does: a cache that can't be read or written costs a
     compilation, never the run. `trouble` says what went wrong last, in words.
     """
@@ -60,6 +66,7 @@ class DiskCache:
     limit: int
     counts: Counts = field(default_factory=Counts)
     trouble: str = ""
+    _unseen: int = 0  # bytes that may still be written before the directory is looked at
 
     def load(self, name: str) -> bytes | None:
         """The payload stored under `name`; None if there is none that is whole and ours."""
@@ -87,13 +94,16 @@ class DiskCache:
         """Writes an entry, replacing what was there; whether it could be written."""
         try:
             self._prepare()
-            _write(self._path(name), _seal(payload, name, self._key(create=True)))
+            entry = _seal(payload, name, self._key(create=True))
+            _write(self._path(name), entry)
         except OSError as error:
             self.trouble = f"can't write to {self.directory}: {error.strerror or error}"
             self.counts.failed += 1
             return False
         self.counts.stored += 1
-        self._evict(keep=self._path(name))
+        self._unseen -= len(entry)
+        if self._unseen <= 0:
+            self._evict(keep=self._path(name))
         return True
 
     def refuse(self, name: str, trouble: str) -> None:
@@ -153,8 +163,10 @@ class DiskCache:
         self._sweep()
         entries = self.entries()
         excess = sum(status.st_size for _, status in entries) - self.limit
+        self._unseen = max(-excess, self.limit // _SPARED) // _UNSEEN
         if excess <= 0:
             return
+        excess += self.limit // _SPARED
         try:
             with FileLock(self.directory / _LOCK_FILE, timeout=0):
                 for path, status in entries:
