@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import truecast as tc
-from truecast.diagnose.audit import Row
+from truecast.diagnose.audit.result import Row
 from truecast.lowering.program import Program
 from truecast.report.audit import AuditReport
 

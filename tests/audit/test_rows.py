@@ -11,7 +11,7 @@ import pytest
 
 import truecast as tc
 from tests.audit.test_hlo_text import LOOP, MUL, SHORT_MUL
-from truecast.diagnose.audit import Row, grouped
+from truecast.diagnose.audit.result import Row, grouped
 from truecast.errors import UsageError
 from truecast.report.audit import AuditReport
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from truecast.diagnose.metrics import METRICS
+from truecast.diagnose.bisect.metrics import METRICS
 
 PAGE = (Path(__file__).parents[2] / "docs/bisect.md").read_text()
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import truecast as tc
-from truecast.diagnose.fix import FileFix, fixes, hidden
+from truecast.diagnose.fix.files import FileFix, fixes, hidden
 from truecast.report.report import Report
 
 HEAD = """\

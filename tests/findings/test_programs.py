@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import truecast as tc
-from truecast.diagnose.fix import fixes, hidden
+from truecast.diagnose.fix.files import fixes, hidden
 from truecast.report.report import Report
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))

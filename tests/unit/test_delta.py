@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from truecast.diagnose.delta import Budget, Chosen, OutOfBudget, Trials, grouped, minimal, sets
+from truecast.diagnose.bisect.delta import Budget, Chosen, OutOfBudget, Trials, grouped, minimal, sets
 from truecast.errors import UsageError
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from truecast.diagnose.gate import COUNTED, Drift, Figures, Line, judge, merged
-from truecast.diagnose.gate_file import read, render, write
+from truecast.diagnose.gate.baseline import read, render, write
+from truecast.diagnose.gate.figures import COUNTED, Drift, Figures, Line, judge, merged
 from truecast.errors import UsageError
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

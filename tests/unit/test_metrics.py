@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from truecast.diagnose.metrics import METRICS, kl, loss, max_rel, top1
+from truecast.diagnose.bisect.metrics import METRICS, kl, loss, max_rel, top1
 from truecast.errors import UsageError
 
 ROW = np.array([[0.0, math.log(3.0)], [5.0, 1.0]])

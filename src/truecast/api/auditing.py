@@ -6,8 +6,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from truecast.diagnose.audit_program import audited_program
-from truecast.diagnose.audit_rows import audited
+from truecast.diagnose.audit.program import audited_program
+from truecast.diagnose.audit.rows import audited
 from truecast.diagnose.hlo import read_path, read_text
 from truecast.errors import UsageError
 from truecast.report.audit import AuditReport

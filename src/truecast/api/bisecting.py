@@ -18,12 +18,12 @@ from torch.utils import _pytree as pytree
 
 from truecast.capture import recorder
 from truecast.capture.captured import Captured
-from truecast.diagnose import trial_state
-from truecast.diagnose.audit_program import audited_program
-from truecast.diagnose.bisect import Bisection, Level
-from truecast.diagnose.bisect import bisect as search
-from truecast.diagnose.delta import Budget, Chosen, Trials
-from truecast.diagnose.metrics import METRICS
+from truecast.diagnose.audit.program import audited_program
+from truecast.diagnose.bisect import trial_state
+from truecast.diagnose.bisect.delta import Budget, Chosen, Trials
+from truecast.diagnose.bisect.metrics import METRICS
+from truecast.diagnose.bisect.search import Bisection, Level
+from truecast.diagnose.bisect.search import bisect as search
 from truecast.errors import UsageError
 from truecast.lowering.calling import Calling
 from truecast.lowering.fingerprint import fingerprint

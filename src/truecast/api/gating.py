@@ -13,10 +13,10 @@ import torch
 
 from truecast.api.comparing import compare
 from truecast.api.programs import lower
-from truecast.diagnose import gate_file
-from truecast.diagnose.audit import Row
-from truecast.diagnose.audit_program import audited_program
-from truecast.diagnose.gate import Drift, Figures, Line, Verdict, judge, merged
+from truecast.diagnose.audit.program import audited_program
+from truecast.diagnose.audit.result import Row
+from truecast.diagnose.gate import baseline
+from truecast.diagnose.gate.figures import Drift, Figures, Line, Verdict, judge, merged
 from truecast.errors import UsageError
 from truecast.graph import Node
 from truecast.lowering.fingerprint import versions
@@ -46,7 +46,7 @@ def check(path: Path, now: Figures, slack: float = SLACK) -> Verdict:
     """What is worse than in the baseline file. Raises UsageError for a file that says nothing about these figures."""
     if not slack >= 0:
         raise UsageError("the slack is a share, 0 or more", values=f"slack {slack}")
-    before = gate_file.read(path, _version())
+    before = baseline.read(path, _version())
     if before.program != now.program:
         raise UsageError(
             "this baseline is of another program", where=path, values=f"of {before.program!r}, not {now.program!r}"
@@ -64,7 +64,7 @@ def check(path: Path, now: Figures, slack: float = SLACK) -> Verdict:
 
 def update(path: Path, now: Figures) -> None:
     """Writes the figures as the baseline."""
-    gate_file.write(path, now, _version())
+    baseline.write(path, now, _version())
 
 
 def _version() -> str:

@@ -46,7 +46,7 @@ def bisect(
     FUNCTION is called with the script's `example_inputs`. The script should seed its weights and inputs.
     """
     from truecast.api import bisecting
-    from truecast.diagnose.metrics import METRICS
+    from truecast.diagnose.bisect.metrics import METRICS
 
     if policy is not None and not reverse:
         raise UsageError("--policy writes what --reverse finds", help="add --reverse")

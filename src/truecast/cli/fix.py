@@ -36,7 +36,7 @@ def fix(
     from truecast.scripts import checked
 
     checked(script)
-    from truecast.diagnose.fix import fixes, hidden
+    from truecast.diagnose.fix.files import fixes, hidden
 
     arguments, started, text = list(context.args), time.time_ns(), script.read_bytes()
     before = _explained(script, arguments, fake)

@@ -136,7 +136,7 @@ def _characters(file: str, node: ast.expr) -> Span:
 
 def with_cast(cast: Cast) -> Edit | None:
     """The lines that `cast` changes, as they would read; None where nothing stands there that can be cast."""
-    from truecast.diagnose.rewriting import parsed  # LibCST: half a second, for who has something to mend
+    from truecast.diagnose.fix.rewriting import parsed  # LibCST: half a second, for who has something to mend
 
     known = parsed(cast.file)
     if known is None or not known.can_cast(cast.span):

@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from truecast.diagnose.audit import Audit, Row
-from truecast.diagnose.audit_diff import AuditDiff, Change, diff
+from truecast.diagnose.audit.diff import AuditDiff, Change, diff
+from truecast.diagnose.audit.result import Audit, Row
 from truecast.diagnose.hlo.module import Problem
 from truecast.report import audit_text
 from truecast.report.page import page, rendered

@@ -7,8 +7,8 @@ import linecache
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
-from truecast.diagnose.audit import Audit, Row
-from truecast.diagnose.audit_diff import AuditDiff, Change
+from truecast.diagnose.audit.diff import AuditDiff, Change
+from truecast.diagnose.audit.result import Audit, Row
 
 _TITLES = {
     "convert": "convert",

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from truecast.diagnose.bisect import Bisection, Part
+from truecast.diagnose.bisect.search import Bisection, Part
 from truecast.numerics.numerics import Numerics, Rule
 from truecast.sites import Site
 

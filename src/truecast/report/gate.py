@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from truecast.diagnose.gate import Drift, Line, Verdict, Worse
+from truecast.diagnose.gate.figures import Drift, Line, Verdict, Worse
 
 _NAMES = {
     "converts": "converts",

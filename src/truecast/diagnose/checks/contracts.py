@@ -249,7 +249,7 @@ def operand_span(refusal: Refusal, name: str) -> Span | None:
     if not function:
         return None
     if function == "__setitem__":
-        from truecast.diagnose.rewriting import assigned  # LibCST: half a second, for who has something to mend
+        from truecast.diagnose.fix.rewriting import assigned  # LibCST: half a second, for who has something to mend
 
         return assigned(site.file, site.span) if name in _WRITES else None
     texts = operand_texts(site, function)

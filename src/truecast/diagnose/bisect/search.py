@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, get_args
 
-from truecast.diagnose.delta import Chosen, OutOfBudget, Trials, grouped, minimal, sets
+from truecast.diagnose.bisect.delta import Chosen, OutOfBudget, Trials, grouped, minimal, sets
 from truecast.errors import UsageError
 from truecast.graph import Node
 from truecast.numerics.mixing import Change, Mixture

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from truecast.diagnose.audit import Asked, Audit, Row, grouped
+from truecast.diagnose.audit.result import Asked, Audit, Row, grouped
 from truecast.diagnose.hlo.loops import narrow_sums
 from truecast.diagnose.hlo.module import (
     CONTRACTIONS,

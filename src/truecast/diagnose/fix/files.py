@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from truecast.diagnose import checks
-from truecast.diagnose.cut import PlannedCast, planned
 from truecast.diagnose.explained import amount
 from truecast.diagnose.finding import Cast, Finding, Span
+from truecast.diagnose.fix.cut import PlannedCast, planned
+from truecast.diagnose.fix.rewriting import is_the_users, parsed
 from truecast.diagnose.flow import Flow
-from truecast.diagnose.rewriting import is_the_users, parsed
 
 
 @dataclass(frozen=True, slots=True)

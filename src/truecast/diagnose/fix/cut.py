@@ -21,8 +21,8 @@ import networkx
 from truecast.diagnose.checks import contracts
 from truecast.diagnose.explained import operand_name
 from truecast.diagnose.finding import Cast, Finding
+from truecast.diagnose.fix.rewriting import is_the_users, parsed
 from truecast.diagnose.flow import Flow
-from truecast.diagnose.rewriting import is_the_users, parsed
 from truecast.dtypes import DType
 from truecast.graph import Node, Value
 from truecast.observations import Refusal

@@ -11,7 +11,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from truecast.diagnose.gate import Drift, Figures, Line
+from truecast.diagnose.gate.figures import Drift, Figures, Line
 from truecast.errors import UsageError
 from truecast.files import appearing
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from truecast.diagnose.audit import KINDS, Audit, Kind, Row
+from truecast.diagnose.audit.result import KINDS, Audit, Kind, Row
 
 
 @dataclass(frozen=True, slots=True)

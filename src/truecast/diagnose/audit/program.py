@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Protocol
 
 from truecast import dtypes, ops
-from truecast.diagnose.audit import Asked, Audit, Row
-from truecast.diagnose.audit_rows import Origin, events, summed
+from truecast.diagnose.audit.result import Asked, Audit, Row
+from truecast.diagnose.audit.rows import Origin, events, summed
 from truecast.diagnose.hlo import Instruction, Metadata, read_text
 from truecast.diagnose.hlo.module import CONVERTS, ROUNDINGS
 from truecast.dtypes import DType

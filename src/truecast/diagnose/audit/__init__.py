@@ -1,0 +1,1 @@
+"""What a lowered program does with precision: read, counted by operation and line, compared."""

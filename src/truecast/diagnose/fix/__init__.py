@@ -1,0 +1,1 @@
+"""Findings mended: which casts, where, in which files."""

@@ -1,0 +1,1 @@
+"""Whether a program has become worse than its reviewed baseline."""
