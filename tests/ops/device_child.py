@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -71,11 +71,12 @@ def variants(info: Any, call: Call) -> Iterator[Variant]:
         yield Variant("non-contiguous", call, True, on_cpu)
     if info.inplace_variant is not None:
         yield Variant("in place", Call(_in_place(info.inplace_variant), call.arguments, call.keywords))
-    if info.supports_out and call.function is info.op:
+    if info.supports_out:
         arguments, keywords = placed((call.arguments, call.keywords), "cpu", False, on_cpu)
         results = info.op(*arguments, **keywords)  # whose dtypes and shapes those of `out` are, filled with ones
         out = pytree.tree_map(lambda t: torch.ones_like(t) if isinstance(t, torch.Tensor) else t, results)
-        yield Variant("out", Call(_into_out(info.op), call.arguments, {**call.keywords, "out": out}))
+        keywords = {**call.keywords, "out": out}
+        yield Variant("out", Call(_into_out(info.op), call.arguments, keywords, _twice(call.determined)))
 
 
 def _in_place(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -89,6 +90,15 @@ def _into_out(operator: Callable[..., Any]) -> Callable[..., Any]:
     def function(*arguments: Any, out: Any, **keywords: Any) -> Any:
         returned = operator(*arguments, **keywords, out=out)
         return out, returned
+
+    return function
+
+
+def _twice(determined: Callable[..., Any]) -> Callable[..., Any]:
+    """For what was written to `out` and for what was returned."""
+
+    def function(results: tuple[Any, Any], *arguments: Any, out: Any, **keywords: Any) -> Any:
+        return tuple(determined(result, *arguments, **keywords) for result in results)
 
     return function
 
@@ -180,9 +190,7 @@ def _exact(variant: Variant) -> tuple[torch.Tensor, ...] | None:
 
     arguments, keywords = pytree.tree_map(widen, (variant.call.arguments, variant.call.keywords))
     try:
-        return Variant(
-            variant.name, Call(variant.call.function, arguments, keywords), variant.strided, variant.on_cpu
-        ).run("cpu")
+        return replace(variant, call=replace(variant.call, arguments=arguments, keywords=keywords)).run("cpu")
     except (RuntimeError, NotImplementedError, TypeError):
         return None
 

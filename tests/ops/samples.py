@@ -33,24 +33,33 @@ RANDOM = frozenset(
 # indices select is compared, beside the values.
 SELECTING = frozenset("sort argsort topk kthvalue mode".split())
 
-# Each eigenvector has a factor of modulus 1 that nothing determines: what they multiply to is compared.
-SPECTRAL = frozenset(["linalg.eigh"])
+# Each eigenvector and pair of singular vectors has a factor of modulus 1 that nothing determines: what they multiply to
+# is compared.
+SPECTRAL = frozenset(["linalg.eigh", "linalg.svd", "svd"])
 
 
 # Positions of tensors that PyTorch demands on the CPU, whatever the device of the others.
 ON_CPU = {"tensor_split": (1,)}
 
 
+def _all(result: Any, input: Any, *arguments: Any, **keywords: Any) -> Any:
+    return result
+
+
 @dataclass(frozen=True)
 class Call:
-    """One sample: what to call and its arguments. `run` returns a tuple of tensors."""
+    """One sample: what to call and its arguments. `run` returns a tuple of tensors.
+
+    determined: of a result and the arguments, that which PyTorch's documentation determines.
+    """
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
     keywords: dict[str, Any]
+    determined: Callable[..., Any] = _all
 
     def run(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[torch.Tensor, ...]:
-        result = self.function(*arguments, **keywords)
+        result = self.determined(self.function(*arguments, **keywords), *arguments, **keywords)
         return tuple(leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor))
 
 
@@ -109,11 +118,13 @@ def calls(info: Any, dtype: torch.dtype, *, gradient: bool, limit: int) -> Itera
         warnings.simplefilter("ignore")
         samples = list(info.sample_inputs("cpu", dtype, requires_grad=gradient))
     step = max(1, -(-len(samples) // limit)) if limit else 1
-    function = _selecting(info.op) if full_name(info) in SELECTING else info.op
-    if full_name(info) in SPECTRAL:
-        function = _rebuilding(function)
+    determined = _all
+    if full_name(info) in SELECTING:
+        determined = _selecting(info.op)
+    elif full_name(info) in SPECTRAL:
+        determined = _rebuilt_from_eigenvectors if "eigh" in info.name else _rebuilt_from_singular_vectors(info.name)
     for sample in samples[::step]:
-        yield Call(function, (sample.input, *sample.args), dict(sample.kwargs))
+        yield Call(info.op, (sample.input, *sample.args), dict(sample.kwargs), determined)
 
 
 def interleaved(t: torch.Tensor) -> torch.Tensor:
@@ -122,11 +133,10 @@ def interleaved(t: torch.Tensor) -> torch.Tensor:
 
 
 def _selecting(operator: Callable[..., Any]) -> Callable[..., Any]:
-    """`operator`, with its indices replaced by the elements that they select and, where all positions are named, by
-    the sorted positions; an integer 0 of the indices' shape and dtype stands for the rest."""
+    """A result of `operator`, with its indices replaced by the elements that they select and, where all positions are
+    named, by the sorted positions; an integer 0 of the indices' shape and dtype stands for the rest."""
 
-    def function(input: torch.Tensor, *arguments: Any, **keywords: Any) -> tuple[torch.Tensor, ...]:
-        result = operator(input, *arguments, **keywords)
+    def determined(result: Any, input: torch.Tensor, *arguments: Any, **keywords: Any) -> tuple[torch.Tensor, ...]:
         if keywords.get("stable"):
             return (result,) if isinstance(result, torch.Tensor) else tuple(result)
         *values, indices = (result,) if isinstance(result, torch.Tensor) else result
@@ -140,7 +150,7 @@ def _selecting(operator: Callable[..., Any]) -> Callable[..., Any]:
             return (*values, selected, places.sort(dim).values)
         return (*values, selected, torch.zeros_like(indices))
 
-    return function
+    return determined
 
 
 def _dim_of(operator: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> int:
@@ -149,14 +159,23 @@ def _dim_of(operator: Callable[..., Any], arguments: tuple[Any, ...], keywords: 
     return keywords.get("dim", arguments[place] if len(arguments) > place else -1)
 
 
-def _rebuilding(operator: Callable[..., Any]) -> Callable[..., Any]:
-    """`operator`, with its eigenvectors V replaced by V diag(w) V^H and V^H V."""
+def _rebuilt_from_eigenvectors(result: Any, *arguments: Any, **keywords: Any) -> tuple[torch.Tensor, ...]:
+    """The eigenvalues w, and of the eigenvectors V: V diag(w) V^H and V^H V."""
+    values, vectors = result
+    return values, (vectors * values.unsqueeze(-2)) @ vectors.mH, vectors.mH @ vectors
 
-    def function(*arguments: Any, **keywords: Any) -> tuple[torch.Tensor, ...]:
-        values, vectors = operator(*arguments, **keywords)
-        return values, (vectors * values.unsqueeze(-2)) @ vectors.mH, vectors.mH @ vectors
 
-    return function
+def _rebuilt_from_singular_vectors(name: str) -> Callable[..., Any]:
+    """The singular values S, and of the singular vectors: U S V^H, U^H U and V^H V."""
+
+    def determined(result: Any, *arguments: Any, **keywords: Any) -> tuple[torch.Tensor, ...]:
+        left, values, right = result
+        right = right.mH if name == "svd" else right
+        count = values.shape[-1]
+        product = (left[..., :count] * values.unsqueeze(-2)) @ right[..., :count, :]
+        return values, product, left.mH @ left, right @ right.mH
+
+    return determined
 
 
 def is_random(name: str, call: Call) -> bool:

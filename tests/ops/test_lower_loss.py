@@ -83,10 +83,11 @@ def test_margin_losses() -> None:
         for args in ((x, target, 1, 1, None), (x, target, 2, 0.5, weight), (x[0], target[0], 1, 1, None)):
             calls += both("multi_margin_loss", *args, reduction=reduction)
         name = "multilabel_margin_loss"
-        loss, is_target = torch.ops.aten.multilabel_margin_loss_forward(x[:4], labels, reduction)
-        calls.append(call(f"aten.{name}_forward.default", x[:4], labels, reduction))
-        grad = draw(torch.float32, *loss.shape)
-        calls.append(call(f"aten.{name}_backward.default", grad, x[:4], labels, reduction, is_target))
+        for row, its_labels in ((x[:4], labels), (x[0], labels[0]), (x[0, 0], labels[1, 2])):
+            loss, is_target = torch.ops.aten.multilabel_margin_loss_forward(row, its_labels, reduction)
+            calls.append(call(f"aten.{name}_forward.default", row, its_labels, reduction))
+            grad = draw(torch.float32, *loss.shape)
+            calls.append(call(f"aten.{name}_backward.default", grad, row, its_labels, reduction, is_target))
     compare_all(calls, ulps=8)
 
 

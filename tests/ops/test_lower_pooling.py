@@ -100,6 +100,7 @@ def test_fractional_max_pool_and_max_unpool() -> None:
         samples = torch.rand(2, 3, len(size), generator=torch.Generator().manual_seed(0))
         name = f"fractional_max_pool{len(size)}d"
         calls.append(call(f"aten.{name}.default", pooled, kernel, size, samples, ulps=0))
+        calls.append(call(f"aten.{name}.default", pooled[0], kernel, size, samples, ulps=0))
         out, indices = getattr(aten, name)(pooled, kernel, size, samples)
         calls.append(
             call(f"aten.{name}_backward.default", draw(torch.float32, *out.shape), pooled, kernel, size, indices)

@@ -71,6 +71,10 @@ def test_what_many_operations_make_is_judged_as_a_whole() -> None:
     lucky = torch.tensor([1.0])
     assert as_near([torch.tensor([1.0, 1.01]), lucky + 0.01], [eager, lucky], [exact, lucky.double()])
     assert not as_near([torch.tensor([1.0, 1.01]), lucky + 0.2], [eager, lucky], [exact, lucky.double()])
+    nan = torch.tensor([float("nan"), 1.1, 1.0])
+    assert as_near([torch.tensor([float("nan"), 1.0, 1.14])], [nan], [torch.tensor([float("nan"), 1.0, 1.0])])
+    assert not as_near([torch.tensor([0.0, 1.0, 1.1])], [nan], [nan.double()])
+    assert not as_near([torch.tensor([1.0, float("nan")])], [eager], [exact])
     assert not as_near([eager, torch.tensor([2])], [eager, torch.tensor([1])], [exact, torch.tensor([1])])
 
 
@@ -88,6 +92,16 @@ def test_eigenvectors_are_compared_by_what_they_multiply_to() -> None:
     torch.testing.assert_close(rebuilt, matrix)
     torch.testing.assert_close(gram, torch.eye(2))
     torch.testing.assert_close(values, torch.linalg.eigvalsh(matrix))
+
+
+@pytest.mark.parametrize("name", ["svd", "linalg.svd"])
+def test_singular_vectors_are_compared_by_what_they_multiply_to(name: str) -> None:
+    (call, *_) = calls(operators()[name], torch.float32, gradient=False, limit=1)
+    matrix = torch.tensor([[2.0, 1.0, 0.0], [1.0, 3.0, 1.0]])
+    values, rebuilt, left, right = call.run((matrix,), {"some": True} if name == "svd" else {"full_matrices": False})
+    torch.testing.assert_close(rebuilt, matrix)
+    torch.testing.assert_close((left, right), (torch.eye(2), torch.eye(2)))
+    torch.testing.assert_close(values, torch.linalg.svdvals(matrix))
 
 
 def test_the_report_counts_and_lists() -> None:

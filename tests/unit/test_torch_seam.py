@@ -197,6 +197,18 @@ def test_the_shapes_of_ctc_are_eagers_where_lengths_are_numbers() -> None:
     assert [(t.shape, t.dtype) for t in rule(*given)] == [(t.shape, t.dtype) for t in ctc(*given)]
 
 
+@pytest.mark.parametrize("shape", [(), (5,), (3, 5)])
+@pytest.mark.parametrize("reduction", [0, 1, 2])
+def test_the_shapes_of_a_multilabel_loss_are_eagers(shape: tuple[int, ...], reduction: int) -> None:
+    loss = torch.ops.aten.multilabel_margin_loss_forward.default
+    rule = torch_seam.fake_rule(loss)
+    assert rule is not None
+    given = (torch.ones(shape), torch.zeros(shape, dtype=torch.int64), reduction)
+    with torch_seam.new_fake_mode(), torch_seam.quiet_fake_tensors():
+        fake = rule(torch.empty(shape), torch.empty(shape, dtype=torch.int64), reduction)
+    assert [(t.shape, t.dtype) for t in fake] == [(t.shape, t.dtype) for t in loss(*given)]
+
+
 def test_why_lengths_go_into_tensors() -> None:
     given = (torch.randn(8, 2, 5).log_softmax(2), torch.tensor([[1, 3, 2], [4, 1, 0]]), (8, 6), (3, 2))
     want = torch.nn.functional.ctc_loss(*given)

@@ -339,6 +339,7 @@ def fake_rule(func: Any) -> Callable[..., Any] | None:
         aten._ctc_loss.default: _fake_ctc_loss,
         aten._ctc_loss.Tensor: _fake_ctc_loss,
         aten.linalg_lstsq.default: _fake_lstsq,
+        aten.multilabel_margin_loss_forward.default: _fake_multilabel_margin_loss,
     }
     return rules.get(func)
 
@@ -350,6 +351,12 @@ def _fake_grouped_mm(a: Any, b: Any, offs: Any = None, bias: Any = None, out_dty
     else:
         shape = (a.shape[1], b.shape[1]) if b.dim() == 2 else (a.shape[0], a.shape[1], b.shape[2])
     return a.new_empty(shape, dtype=out_dtype or a.dtype)
+
+
+def _fake_multilabel_margin_loss(self: Any, target: Any, reduction: int) -> Any:
+    """The meta function gives one row's loss a dimension that no kernel gives it."""
+    loss, is_target = torch.ops.aten.multilabel_margin_loss_forward.default(self, target, reduction)
+    return (loss if self.dim() > 1 else loss.new_empty(())), is_target
 
 
 def _fake_ctc_loss(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, *rest: Any) -> Any:

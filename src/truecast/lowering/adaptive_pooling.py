@@ -122,9 +122,8 @@ def _fractional_max_pool(
     rank = _rank(ctx)
     spatial = self.shape[-rank:]
     rows = self.reshape(math.prod(self.shape[:-rank]), *spatial)
-    samples = ctx.accumulated(random_samples).reshape(-1, random_samples.shape[-1])
-    if samples.shape[0] != rows.shape[0]:
-        samples = jnp.broadcast_to(samples, (rows.shape[0], samples.shape[1]))
+    # There may be samples for more than the batch has.
+    samples = ctx.accumulated(random_samples).reshape(-1, random_samples.shape[-1])[: rows.shape[0]]
     positions, valid = [], []
     for axis in range(rank):
         kernel, outputs, extent = kernel_size[axis], output_size[axis], spatial[axis]
