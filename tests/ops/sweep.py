@@ -84,9 +84,10 @@ def run_children(
                 name = work.get_nowait()
             except queue.Empty:
                 break
-            if child is None or served >= 4000:  # a fresh process now and then, so that memory stays bounded
+            if child is None or served >= 10_000:  # a fresh process now and then, so that memory stays bounded
                 if child is not None:
                     child.kill()
+                    child.wait()
                 child, served = _spawn(worker, columns, limit, fallback), 0
             found = _ask(child, name, patience)
             served += 50 + sum(r.count for r in found)
@@ -104,6 +105,7 @@ def run_children(
                     )
         if child is not None:
             child.kill()
+            child.wait()
 
     threads = [threading.Thread(target=serve) for _ in range(jobs)]
     for thread in threads:
