@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import truecast as tc
-from tests.device.beside import DEVICE, beside, equal
+from tests.device.beside import DEVICE, beside, equal, raised
 from truecast.errors import UnsupportedError
 
 
@@ -138,6 +138,34 @@ def test_out_is_not_differentiable():
     a = torch.ones(2, 3, 4, device=DEVICE, requires_grad=True)
     with pytest.raises(RuntimeError, match=r"matmul\(\): functions with out=\.\.\. arguments don't support automatic"):
         torch.matmul(a, torch.ones(4, device=DEVICE), out=torch.zeros(2, 3, device=DEVICE))
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype"),
+    [
+        (lambda t, out: torch.mm(t, t, out=out), torch.float64),
+        (lambda t, out: torch.matmul(t, t, out=out), torch.float64),
+        (lambda t, out: torch.add(t, t, out=out), torch.int64),
+        (lambda t, out: torch.add(t, t, out=out), torch.float64),
+        (lambda t, out: torch.bmm(t[None], t[None], out=out), torch.bfloat16),
+        (lambda t, out: torch.cumsum(t, 0, out=out), torch.float64),
+        (lambda t, out: torch.sum(t, 0, out=out), torch.float64),
+        (lambda t, out: torch.argmax(t, 0, out=out), torch.int32),
+        (lambda t, out: torch.linalg.inv(t, out=out), torch.float64),
+        (lambda t, out: torch.linalg.matrix_rank(t, out=out), torch.float32),
+    ],
+)
+def test_an_out_of_another_dtype_is_taken_where_eager_takes_it(function, dtype):
+    def attempt(device):
+        matrix = torch.tensor([[2.0, 1.0], [1.0, 3.0]], device=device)
+        out = torch.empty(0, dtype=dtype, device=device)
+        function(matrix, out)
+        return out
+
+    refusal = raised(attempt, "cpu")
+    assert raised(attempt, DEVICE) == refusal
+    if refusal[0] is type(None):
+        equal(attempt(DEVICE), attempt("cpu"), 1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
