@@ -19,7 +19,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -193,8 +193,9 @@ def failures(records: list[Record], heading: str) -> list[str]:
             reasons[record.detail].append(f"`{record.operator}` {record.column}")
     if reasons:
         lines += ["", f"{heading} Unsupported, by reason", ""]
-        for cause, where in sorted(reasons.items(), key=lambda item: -len(item[1])):
-            shown = ", ".join(sorted(where)[:6]) + (f" and {len(where) - 6} more" if len(where) > 6 else "")
+        unlike = {cause: sorted(set(where)) for cause, where in reasons.items()}
+        for cause, where in sorted(unlike.items(), key=lambda item: -len(item[1])):
+            shown = ", ".join(where[:6]) + (f" and {len(where) - 6} more" if len(where) > 6 else "")
             lines.append(f"- {cause}: {shown}")
     return lines
 
@@ -242,8 +243,9 @@ PARTS = {
 DEVICE_PARTS = ("operators", "training")
 
 
-def device_markdown(found: dict[str, list[Record]], limit: int) -> str:
-    """docs/status-device.md: for each part the summary and everything that does not pass."""
+def device_markdown(found: dict[str, list[Record]], limit: int, missing: Sequence[str] = ()) -> str:
+    """docs/status-device.md: for each part the summary and everything that does not pass. missing: what was not run of
+    the databases."""
     lines = [
         "# What runs on the pjrt device",
         "",
@@ -254,6 +256,8 @@ def device_markdown(found: dict[str, list[Record]], limit: int) -> str:
         f"(three steps), {f'at most {2 * limit}' if limit else 'all'} samples each. Made by",
         f"`python -m tests.ops.sweep --device --limit {limit}`.",
     ]
+    if missing:
+        lines += ["", f"Not run: {', '.join(f'`{name}`' for name in missing)}."]
     strict = without_fallback(found["operators"])
     for heading, records in (
         ("With the CPU for what has no lowering", found["operators"]),
@@ -304,6 +308,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, help="the report; that under docs/ for a whole sweep, none otherwise")
     parser.add_argument("--json", type=Path, help="every operator's records, one JSON object a line")
     parser.add_argument("--resume", action="store_true", help="keep what --json has, run what it doesn't have")
+    parser.add_argument("--report", action="store_true", help="with --resume: run nothing, report what --json has")
     parser.add_argument("--part", choices=DEVICE_PARTS, help="with --device: only this one")
     options = parser.parse_args(arguments)
 
@@ -315,12 +320,16 @@ def main(arguments: list[str] | None = None) -> int:
     parts = ((options.part,) if options.part else DEVICE_PARTS) if options.device else ("database",)
     journal = Journal(options.json, resume=options.resume)
     found: dict[str, list[Record]] = {}
+    missing: list[str] = []
     for part in parts:
         worker, fallback = PARTS[part]
         training = part == "training"
         table = samples.training_table() if training else samples.operators()
         chosen = [name for name in table if _is_chosen(name, options.only)]
         remaining = [name for name in chosen if name not in journal.found[part]]
+        if options.report:
+            missing += remaining
+            remaining = []
         run_children(
             remaining if training else samples.smallest_first(remaining),
             tuple(c for c in columns if not training or c in ("float32", "bfloat16")),
@@ -335,8 +344,9 @@ def main(arguments: list[str] | None = None) -> int:
 
     output = options.output or (ROOT / "docs" / ("status-device.md" if options.device else "status.md"))
     if options.output or whole:
-        write = device_markdown if options.device else markdown
-        output.write_text(write(found if options.device else found["database"], options.limit))
+        limit = options.limit
+        text = device_markdown(found, limit, missing) if options.device else markdown(found["database"], limit)
+        output.write_text(text)
     exact = samples.elementwise_movement_or_indexing() if options.device else samples.elementwise_or_reduction()
     return _printed(found, exact, bool(options.only))
 

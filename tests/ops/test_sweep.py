@@ -119,6 +119,8 @@ def test_the_device_report_has_both_columns() -> None:
     assert "| float32 | 10 | 10 | 0 | 0 | 0 | 0 | 0 | 100.0% |" in helped
     assert "| float32 | 10 | 9 | 0 | 0 | 1 | 0 | 0 | 90.0% |" in strict
     assert "- aten.mm.out has no lowering for this form: `mm` float32" in strict
+    assert "Not run" not in text
+    assert "\nNot run: `abs`.\n" in device_markdown({"operators": records, "training": []}, 0, ["abs"])
 
 
 @pytest.mark.xdist_group("device sweep")
