@@ -20,6 +20,7 @@ import truecast as tc
 from tests.device.beside import DEVICE
 
 Step = tuple[int, int, int, int, int]
+_READS = 54  # a step of this kind and above, of 60, reads a tensor before it does what it does
 _MOST = 24  # tensors alive at once; the oldest goes
 
 
@@ -102,6 +103,8 @@ class Twins:
         self.there = [t.to(DEVICE) for t in self.here]
 
     def step(self, kind: int, i: int, j: int, a: int, b: int) -> None:
+        if kind >= _READS:  # what is pending runs, and only this value and whole memories are kept
+            self.there[i % len(self.there)].cpu()
         functions = (VIEWS, WRITES, ASSIGNMENTS, MAKERS)[kind % 4]
         function: Any = functions[(a * 7 + b * 3 + j) % len(functions)]
 

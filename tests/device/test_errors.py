@@ -39,6 +39,8 @@ WRONG = {
     "as_strided": lambda d: ones(4, device=d).as_strided((2, 2), (1, 2), 1),
     "as_strided of a copied view": lambda d: ones(2, 4, device=d)[1:].clone().as_strided((2, 2), (1, 2), 1),
     "leaf": lambda d: ones(3, device=d).requires_grad_().add_(1),
+    "max of nothing": lambda d: ones(0, 3, device=d).max(),
+    "argmin of nothing": lambda d: ones(0, device=d).argmin(),
 }
 
 
@@ -59,6 +61,23 @@ def test_two_devices_in_one_operation():
         assert str(refused.value) == (
             "Expected all tensors to be on the same device, but found at least two devices, pjrt:0 and cpu!"
         )
+
+
+def test_another_index_than_0():
+    for wrong in (lambda: ones(3, device="pjrt:1"), lambda: ones(3).to("pjrt:1"), lambda: torch.pjrt.set_device(1)):
+        with pytest.raises(RuntimeError) as refused:
+            wrong()
+        assert str(refused.value) == "invalid device ordinal: pjrt:1. There is one pjrt device in a process, pjrt:0"
+
+
+def test_dtypes_that_are_no_numbers():
+    for wrong in (
+        lambda: torch.empty(2, device=DEVICE, dtype=torch.float8_e8m0fnu),
+        lambda: ones(2, device=DEVICE).to(torch.bits8),
+        lambda: torch.quantize_per_tensor(ones(2, device=DEVICE), 0.1, 0, torch.qint8),
+    ):
+        with pytest.raises(UnsupportedError, match=r"^torch\.(float8_e8m0fnu|bits8|qint8) on the pjrt device"):
+            wrong()
 
 
 def test_a_dtype_contract_names_the_line_that_brought_the_other_dtype_in():

@@ -41,6 +41,60 @@ def test_state_dicts_and_whole_modules_through_files():
         equal(other[1].running_mean, model[1].running_mean.cpu())
 
 
+@pytest.mark.parametrize("location", ["pjrt", "pjrt:0", DEVICE, {"cpu": "pjrt"}])
+@pytest.mark.parametrize("weights_only", [True, False])
+def test_files_of_the_cpu_are_loaded_onto_the_device(location, weights_only):
+    whole = torch.arange(6.0).view(2, 3)
+    saved = {
+        "whole": whole,
+        "row": whole[1],
+        "turned": whole.t(),
+        "bfloat16": torch.ones(2, dtype=torch.bfloat16),
+        "channels last": torch.randn(2, 3, 2, 2).to(memory_format=torch.channels_last),
+        "empty": torch.empty(0),
+        "number": torch.tensor(3.0),
+        "parameter": nn.Parameter(torch.ones(3)),
+    }
+    file = io.BytesIO()
+    torch.save(saved, file)
+    file.seek(0)
+    loaded = torch.load(file, map_location=location, weights_only=weights_only)
+    assert isinstance(loaded["parameter"], nn.Parameter)
+    for tensors in (loaded, saved):
+        tensors["row"].add_(1)  # what shared memory when it was saved shares it
+    for name, expected in saved.items():
+        equal(loaded[name], expected.detach())
+
+
+def test_storages_end_no_process():
+    storage = torch.UntypedStorage(8, device="pjrt")
+    assert (storage.device, storage.nbytes()) == (DEVICE, 8)
+    x = torch.ones(2, device=DEVICE)
+    assert x.new(storage).shape == (2,)
+    with pytest.raises(RuntimeError, match="invalid python storage"):
+        x.untyped_storage().clone()
+    with pytest.raises(NotImplementedError, match="has no storage that a pointer leads to"):
+        torch.zeros(2, device=DEVICE).set_(x.untyped_storage())
+    assert torch.zeros(2, device=DEVICE).set_(torch.ones(3).untyped_storage()).tolist() == [1.0] * 3
+    assert torch.UntypedStorage(4).device.type == "cpu"
+
+
+def test_copies():
+    x = torch.zeros(3, device=DEVICE)
+    copy.copy(x).add_(1)
+    copy.deepcopy(x).add_(1)
+    assert x.tolist() == [1.0] * 3, "copy.copy shares memory, deepcopy doesn't"
+    parameter = nn.Parameter(torch.ones(3, device=DEVICE))
+    parameter.label = "a name"
+    other = copy.copy(parameter)
+    assert isinstance(other, nn.Parameter)
+    assert (other.requires_grad, other.is_leaf, other.label) == (True, True, "a name")
+
+
+def test_pinned_memory():
+    assert torch.ones(2).pin_memory().to(DEVICE, non_blocking=True).tolist() == [1.0, 1.0]
+
+
 def test_safetensors(tmp_path):
     model = nn.Linear(4, 3).to(DEVICE)
     safetensors.torch.save_file(model.state_dict(), tmp_path / "model")
@@ -86,6 +140,9 @@ def test_random_states_and_generators():
     generator = torch.Generator().manual_seed(3)
     b = draw(generator=generator)
     assert torch.equal(b, draw(generator=generator.manual_seed(3)))
+    for draws in (torch.randperm, torch.rand):
+        c = draws(20, device=DEVICE, generator=generator.manual_seed(3))
+        assert torch.equal(c, draws(20, device=DEVICE, generator=generator.manual_seed(3))), draws
     with torch.random.fork_rng(device_type="pjrt"):
         inside = draw()
     assert torch.equal(inside, draw())

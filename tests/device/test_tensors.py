@@ -50,6 +50,37 @@ def test_a_view_is_read_anew_after_its_memory_ran_and_was_written():
     assert row.tolist() == [3.0] * 4
 
 
+def test_a_write_through_a_chain_whose_middle_a_run_has_dropped():
+    for chain in (
+        lambda x: x[1:][:, ::2],
+        lambda x: x.t()[1][1:],
+        lambda x: x.view(2, 8)[1].view(2, 4).diagonal(),
+        lambda x: x.unsqueeze(0)[0, 2:].select(1, 1),
+    ):
+
+        def program(x, chain=chain):
+            view = chain(x)
+            view.cpu()  # keeps the view's value and the memory's, and no value between them
+            view.mul_(3)
+            x.add_(1)
+            return view
+
+        beside(program, (4, 4))
+
+
+def test_resizing_keeps_the_memory_and_an_empty_out_writes_what_lies_behind_it():
+    def program(x):
+        whole = x.view(-1)
+        whole[2:5].resize_(2, 3).mul_(2)
+        shorter = x.clone()
+        row = shorter[1]
+        shorter.resize_(2, 3).zero_()
+        torch.arange(-2, 0, out=whole[9:9])
+        return shorter, row, torch.fft.fftfreq(5, device=x.device)
+
+    beside(program, (3, 4))
+
+
 def test_views_in_place():
     def program(x):
         x = x.clone()
@@ -218,6 +249,9 @@ FACTORIES = {
     "empty_strided": lambda d: torch.empty_strided((2, 3), (1, 2), device=d).zero_(),
     "complex": lambda d: torch.zeros(2, 3, device=d, dtype=torch.complex64),
     "hann_window": lambda d: torch.hann_window(5, device=d),
+    "kaiser_window": lambda d: torch.kaiser_window(5, False, 8.0, device=d),
+    "fftfreq": lambda d: torch.fft.fftfreq(5, device=d),
+    "float8": lambda d: torch.tensor([1.1, 300.0], device=d).to(torch.float8_e4m3fn).t().clone().float(),
     "channels_last": lambda d: torch.zeros(1, 3, 4, 4, device=d).to(memory_format=torch.channels_last),
     "from_numpy": lambda d: torch.from_numpy(np.ones(3)).to(d),
     "transposed": lambda d: torch.arange(6.0).view(2, 3).t().to(d),
@@ -235,6 +269,8 @@ def test_tensors_made_elsewhere_from_one_of_the_device():
     x = torch.ones(3, device=DEVICE)
     assert torch.zeros_like(x, device="cpu").device.type == "cpu"
     assert x.new_zeros(3, device="cpu").device.type == "cpu"
+    ends = torch.linspace(x[0] * 0, x[0], 3, device="cpu")
+    assert (ends.device.type, ends.tolist()) == ("cpu", [0.0, 0.5, 1.0])
 
 
 def test_set_default_device():
@@ -265,6 +301,7 @@ def test_numpy_needs_the_cpu():
     assert str(refused.value) == (
         "can't convert pjrt:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
     )
+    assert torch.ones(2, device=DEVICE, requires_grad=True).numpy(force=True).tolist() == [1.0, 1.0]
 
 
 def test_data_is_the_same_memory_and_can_be_replaced():

@@ -468,6 +468,23 @@ def composite_explicit(func: Any) -> Callable[..., Any] | None:
     return functools.partial(func._op_dk, torch._C.DispatchKey.CompositeExplicitAutograd)
 
 
+def new_storage(cls: Any, *arguments: Any) -> Any:
+    """An UntypedStorage of a subclass, in the CPU's memory."""
+    return torch._C.StorageBase.__new__(cls, *arguments)
+
+
+def storages_by(make: Callable[..., Any], device_type: str) -> None:
+    """torch.UntypedStorage(..., device=d) is `make(...)` for devices of this type, from now on."""
+
+    def new(cls: Any, *arguments: Any, device: Any = None, **named: Any) -> Any:
+        if device is not None and torch.device(device).type == device_type:
+            return make(*arguments)
+        placed = {} if device is None else {"device": device}
+        return torch._C.StorageBase.__new__(cls, *arguments, **placed, **named)
+
+    torch.UntypedStorage.__new__ = new
+
+
 def remember_constructors() -> None:
     """torch.set_default_device knows constructors by identity: it is to know PyTorch's own, not what wraps them."""
     from torch.utils._device import _device_constructors

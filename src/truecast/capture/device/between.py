@@ -19,6 +19,7 @@ _record_to_copy = Recorder(aten._to_copy.default)
 def to_copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     source = args[0]
     device, dtype = kwargs.get("device"), kwargs.get("dtype")
+    refuse_index(device)
     if not isinstance(source, PjrtTensor):
         return state.host.upload(source if dtype is None else source.to(dtype))
     if device is None or device.type == state.device.type:
@@ -38,6 +39,14 @@ def to_copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return func(found, **kept, device=device)
 
 
+def refuse_index(device: torch.device | None) -> None:
+    """Raises RuntimeError for another index of the device than 0."""
+    if device is not None and device.index and device.type == state.device.type:
+        raise RuntimeError(
+            f"invalid device ordinal: {device}. There is one {device.type} device in a process, {device.type}:0"
+        )
+
+
 def item(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     found = state.host.download(args[0])
     with torch_seam.without_modes():
@@ -45,14 +54,18 @@ def item(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def made_elsewhere(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """zeros_like(x, device="cpu"), x.new_empty(..., device="cpu"): of a tensor of the device only the shape matters."""
+    """zeros_like(x, device="cpu"), x.new_empty(..., device="cpu"): of x only the shape matters. Of other tensors of the
+    device (the ends of torch.linspace) the numbers do."""
+    first: Any = args[0] if func._opname.endswith("_like") or func._opname.startswith("new_") else None
 
-    def stand_in(leaf: Any) -> Any:
+    def here(leaf: Any) -> Any:
         if not isinstance(leaf, PjrtTensor):
             return leaf
+        if leaf is not first:
+            return state.host.download(leaf)
         meta = leaf._meta
         return torch.empty_strided(meta.shape, meta.strides, dtype=meta.dtype, device="cpu")
 
     with torch_seam.without_modes():
-        there = pytree.tree_map(stand_in, args)
-        return func(*there, **kwargs)
+        args, kwargs = pytree.tree_map(here, (args, kwargs))
+        return func(*args, **kwargs)

@@ -234,11 +234,24 @@ def lazy_of(tensor: PjrtTensor) -> Lazy:
     value: Lazy = alias.value
     if alias.parent is None or (not value.lost and alias.version == alias.root.version):
         return value
-    link: Alias[Lazy] | None = alias
-    while link is not None and link.parent is not None and link.value.lost:
-        link.version = -1
-        link = link.parent
+    _forget_lost(alias)
     return aliasing.read(alias, emit)
+
+
+def write(tensor: PjrtTensor, value: Lazy) -> None:
+    """The tensor's memory now holds `value`, of the tensor's own dtype and shape."""
+    _forget_lost(tensor._alias)
+    aliasing.write(tensor._alias, value, emit)
+
+
+def _forget_lost(alias: Alias[Lazy]) -> None:
+    """Each view on the way to the memory whose value was lost is to be made again before it is used. One in between
+    can be lost where one on either side of it is not."""
+    link = alias
+    while link.parent is not None:
+        if link.value.lost:
+            link.version = -1
+        link = link.parent
 
 
 _emitted: dict[tuple[Any, ...], Spec] = {}

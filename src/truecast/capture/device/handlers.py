@@ -6,6 +6,7 @@ others, or run on the CPU.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -13,9 +14,9 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from truecast.capture import aliasing, decompose, torch_seam
+from truecast.capture import decompose, torch_seam
 from truecast.capture.aliasing import Alias, Step, memory_order, single_step
-from truecast.capture.device import between, convolution, indexing, recurrent
+from truecast.capture.device import between, convolution, indexing, recurrent, storage
 from truecast.capture.device.dispatch import (
     OffDevice,
     Recorder,
@@ -28,10 +29,11 @@ from truecast.capture.device.dispatch import (
     op_name,
     shaped,
     with_numbers,
+    write,
 )
 from truecast.capture.device.state import state
 from truecast.capture.device.tensor import PjrtTensor
-from truecast.capture.device.values import Lazy, Meta, Spec
+from truecast.capture.device.values import Lazy, Meta, Spec, dense_strides
 from truecast.capture.functional import HIDDEN_WRITES, FunctionalForm, functional_form, is_view, writes
 from truecast.errors import UnsupportedError
 from truecast.ops.schema import overload, schema
@@ -180,24 +182,33 @@ def _inplace_view(func: Any) -> Handler:
 
 
 def _resize(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """resize_: memory of another size, which starts with the elements that were there."""
+    """resize_: the memory from the tensor's first element on, seen in another shape. What is longer than that gets
+    memory of its own, which starts with the elements that were there."""
     tensor: PjrtTensor = args[0]
     shape = tuple(args[1]) if not isinstance(args[1], torch.Tensor) else tuple(args[1].shape)
-    if shape == tensor._meta.shape:
-        return tensor
-    flat = aten.view.default(_whole_memory(tensor), [-1])
-    wanted = torch.Size(shape).numel()
-    if wanted <= flat.numel():
-        flat = aten.slice.Tensor(flat, 0, 0, wanted)
-    else:
-        flat = aten.constant_pad_nd.default(flat, [0, wanted - flat.numel()], 0)
-    tensor.become(aten.clone.default(aten.view.default(flat, list(shape))))
+    if shape != tensor._meta.shape:
+        tensor.become(_resized(tensor, shape))
     return tensor
+
+
+def _resized(tensor: PjrtTensor, shape: tuple[int, ...]) -> PjrtTensor:
+    whole, offset = _whole_memory(tensor), tensor._meta.offset
+    wanted, there = math.prod(shape), math.prod(whole._meta.shape) - offset
+    if wanted <= there:
+        seen: PjrtTensor = aten.as_strided.default(tensor, shape, dense_strides(shape), offset)
+        return seen
+    flat = aten.slice.Tensor(aten.view.default(whole, [-1]), 0, offset, offset + there)
+    longer: PjrtTensor = aten.view.default(aten.constant_pad_nd.default(flat, [0, wanted - there], 0), list(shape))
+    return longer
 
 
 def _set(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     args[0].become(args[1])
     return args[0]
+
+
+def _set_storage(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return storage.set_to(*args, *kwargs.values(), as_strided=aten.as_strided.default)
 
 
 # ---- writes --------------------------------------------------------------------------------------------------
@@ -344,9 +355,11 @@ def write_back(tensor: PjrtTensor, meta: Meta, value: Lazy, is_out: bool) -> Non
                 "an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
                 stacklevel=2,
             )
-        tensor.become(fresh(Meta.dense(have.dtype, meta.shape), value))
-        return
-    aliasing.write(tensor._alias, value, emit)
+        if 0 not in have.shape or tensor._alias.parent is None:
+            tensor.become(fresh(Meta.dense(have.dtype, meta.shape), value))
+            return
+        tensor.become(_resized(tensor, meta.shape))  # an empty view: what lies behind it is written
+    write(tensor, value)
 
 
 def _scalar_name(dtype: torch.dtype) -> str:
@@ -405,9 +418,13 @@ def _factory_of(op: str) -> str | None:
     for variant in packet.overloads():
         other = schema(f"aten.{op.split('.')[1]}.{variant}").parameters
         own = [(p.name, p.type) for p in other if p.name not in ignored]
-        if own == kept and not any(p.written for p in other):
+        if own == kept and not any(p.written for p in other) and _has_generator(other) is _has_generator(form):
             return f"aten.{op.split('.')[1]}.{variant}"
     return None
+
+
+def _has_generator(parameters: Iterable[Any]) -> bool:
+    return any(p.name == "generator" for p in parameters)
 
 
 def _factory_out(factory: str) -> Handler:
@@ -416,8 +433,11 @@ def _factory_out(factory: str) -> Handler:
     def handle(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         out: PjrtTensor = kwargs["out"]
         _refuse_other_devices(out, args, kwargs)
+        given = {"dtype": out._meta.dtype}
+        if kwargs.get("generator") is not None:
+            given["generator"] = kwargs["generator"]
         try:
-            spec, (value,) = record(args, {"dtype": out._meta.dtype})
+            spec, (value,) = record(args, given)
         except OffDevice as off:
             return state.host.on_cpu(func, args, kwargs, off.counted)
         meta = spec.outputs[0]
@@ -508,6 +528,8 @@ _SPECIAL: dict[Any, Handler] = {
     aten._linalg_check_errors.default: lambda func, args, kwargs: state.host.on_cpu(func, args, kwargs, False),
     aten._local_scalar_dense.default: between.item,
     aten.set_.source_Tensor: _set,
+    aten.set_.source_Storage: _set_storage,
+    aten.set_.source_Storage_storage_offset: _set_storage,
     aten.resize_.default: _resize,
     aten.resize_as_.default: _resize,
     aten.fill_.Scalar: _fill,

@@ -10,8 +10,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from truecast import settings
-from truecast.capture import aliasing, torch_seam
-from truecast.capture.device.dispatch import emit, lazy_of, op_name
+from truecast.capture import torch_seam
+from truecast.capture.device.dispatch import lazy_of, op_name, write
 from truecast.capture.device.state import state
 from truecast.capture.device.tape import Tape
 from truecast.capture.device.tensor import PjrtTensor
@@ -118,7 +118,7 @@ class Host:
         if made._meta.shape != tensor._meta.shape:
             tensor.become(made)
         else:
-            aliasing.write(tensor._alias, lazy_of(made), emit)
+            write(tensor, lazy_of(made))
 
     def _note_fallback(self, op: str) -> None:
         site = state.tracker.here().site()

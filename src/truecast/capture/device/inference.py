@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 
 from truecast.capture import torch_seam
 from truecast.capture.device.values import Meta, Slot
+from truecast.ops import lookup
 
 _FAKE = torch_seam.new_fake_mode()
 
@@ -55,18 +56,31 @@ def infer(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], operands: tu
 
 
 def _check_dimensions(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], operands: tuple[Meta, ...]) -> None:
-    """Raises the IndexError of a dimension out of range, which fake kernels let pass (softmax). Small operands only."""
+    """Raises what fake kernels let pass: the IndexError of a dimension out of range (softmax), for small operands, and
+    the RuntimeError of a reduction that has no value for no elements (max)."""
     names = [a.name for a in func._schema.arguments if a.name.startswith("dim")]
-    if not names or sum(math.prod(m.shape) for m in operands) > _SMALL:
+    of_nothing = _of_nothing(func, operands)
+    if not of_nothing and (not names or sum(math.prod(m.shape) for m in operands) > _SMALL):
         return
     try:
         with torch_seam.without_modes():
             zeros = [_zeros(meta) for meta in operands]
             func(*_fill(args, zeros), **_fill(kwargs, zeros))
+    except NotImplementedError:
+        return
     except IndexError:
         raise
     except RuntimeError:  # what else the CPU says about zeros is about zeros, or about what only the CPU can't do
-        return
+        if of_nothing:
+            raise
+
+
+def _of_nothing(func: Any, operands: tuple[Meta, ...]) -> bool:
+    """Whether it is a reduction of tensors without elements."""
+    if not operands or not all(0 in meta.shape for meta in operands):
+        return False
+    row = lookup(f"{func.namespace}.{func._opname}.{func._overloadname}")
+    return row is not None and row.kind == "reduction"
 
 
 _SMALL = 1 << 16  # elements

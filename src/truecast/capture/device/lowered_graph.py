@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from truecast import dtypes
-from truecast.capture.device.values import Lazy, Meta, Record, ScalarSlot, Slot, Spec
+from truecast.capture.device.values import Lazy, Meta, Record, ScalarSlot, Slot, Spec, known
 from truecast.graph import Graph, Input, Node, Output, Token, Value
 
 
@@ -75,7 +75,7 @@ def _literal(argument: Any, operands: list[Value], numbers: Any) -> Any:
     if isinstance(argument, tuple | list):
         return tuple([_literal(a, operands, numbers) for a in argument])
     if isinstance(argument, torch.dtype):
-        return dtypes.of(argument)
+        return known(argument)
     if isinstance(argument, torch.device | torch.layout | torch.memory_format):
         return Token(str(argument))
     return argument

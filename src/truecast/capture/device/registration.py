@@ -6,6 +6,8 @@ PyTorch's seam for a backend in pure Python; see torch_seam.register_backend.
 from __future__ import annotations
 
 import atexit
+import contextlib
+import functools
 import os
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -14,7 +16,8 @@ import torch
 
 from truecast import settings
 from truecast.capture import torch_autograd, torch_modules, torch_seam
-from truecast.capture.device import autocast, convolution, handlers
+from truecast.capture.device import autocast, convolution, handlers, storage
+from truecast.capture.device.between import refuse_index
 from truecast.capture.device.bounds import Guards
 from truecast.capture.device.dispatch import emit_spec, fresh
 from truecast.capture.device.host import Host
@@ -44,7 +47,18 @@ class DeviceModule:
         return 0
 
     def set_device(self, device: Any) -> None:
-        torch.device(device if isinstance(device, str) else f"{NAME}:{device}")
+        refuse_index(torch.device(f"{NAME}:{device}") if isinstance(device, int) else torch.device(device))
+
+    def device(self, device: Any) -> Any:
+        """A block on that device: there is one."""
+        self.set_device(device)
+        return contextlib.nullcontext()
+
+    def get_device_name(self, device: Any = None) -> str:
+        return NAME
+
+    def empty_cache(self) -> None:
+        """Memory that no tensor holds has been given back already."""
 
     def synchronize(self, device: Any = None) -> None:
         state.tape.run()
@@ -82,6 +96,8 @@ def register(executor: Executor, autocast_names: Iterable[str], autocast_list: a
     state.host = Host(state.tape)
     torch_seam.register_kernels(factories())
     torch_seam.register_kernels({"_copy_from": _copy_from})
+    torch_seam.register_kernels({"_pin_memory": _pin_memory}, "CPU")
+    torch_seam.storages_by(storage.make, NAME)
     torch_seam.register_kernels(convolution.kernels(), "AutogradPrivateUse1")
     for key in ("PrivateUse1", "AutogradPrivateUse1"):
         torch_seam.register_kernels(handlers.out_kernels(), key)
@@ -106,8 +122,18 @@ def _wait_at_exit() -> None:
 
 def factories() -> dict[str, Callable[..., Any]]:
     """The kernels that make tensors of the device out of none, by overload."""
-    made = {name: _factory(f"aten.{name}" if "." in name else f"aten.{name}.default") for name in _FACTORIES}
-    return {"empty.memory_format": _empty, "empty_strided": _empty_strided, "_efficientzerotensor": _empty, **made}
+    made = {name: _factory(_whole_name(name)) for name in _FACTORIES}
+    windows = {name: functools.partial(_uploaded, overload(_whole_name(name))) for name in _WINDOWS}
+    empties: dict[str, Callable[..., Any]] = {
+        "empty.memory_format": _empty,
+        "empty_strided": _empty_strided,
+        "_efficientzerotensor": _empty,
+    }
+    return {**empties, **windows, **made}
+
+
+def _whole_name(name: str) -> str:
+    return f"aten.{name}" if "." in name else f"aten.{name}.default"
 
 
 def _crosses(before: torch.Tensor, after: torch.Tensor) -> bool:
@@ -123,6 +149,11 @@ def _copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = 
     """copy_ where PyTorch has put Python's dispatch key aside, as in torch.tensor(..., device="pjrt")."""
     copied: torch.Tensor = handlers.dispatch(torch.ops.aten.copy_.default, (target, source), {})
     return copied
+
+
+def _pin_memory(tensor: torch.Tensor, device: torch.device | None = None) -> torch.Tensor:
+    """The device reads any memory of the CPU."""
+    return tensor.clone()
 
 
 def _overload(name: str) -> Any:
@@ -150,11 +181,23 @@ _FACTORIES = [
 ]
 
 
+# Those whose numbers PyTorch has a kernel for on each of its own devices: the CPU's are brought.
+_WINDOWS = ("kaiser_window", "kaiser_window.periodic", "kaiser_window.beta")
+
+
+def _uploaded(func: Any, *args: Any, dtype: torch.dtype | None = None, **placement: Any) -> PjrtTensor:
+    refuse_index(placement.get("device"))
+    with torch_seam.without_modes():
+        made = func(*args, dtype=dtype, device=torch.device("cpu"))
+    return state.host.upload(made)
+
+
 def _factory(op: str) -> Callable[..., Any]:
     handle = handlers.functional(overload(op))
     func = overload(op)
 
     def make(*args: Any, dtype: torch.dtype | None = None, **placement: Any) -> Any:
+        refuse_index(placement.get("device"))
         given = {"dtype": dtype} if dtype is not None else {}
         if placement.get("generator") is not None:
             given["generator"] = placement["generator"]
@@ -168,6 +211,7 @@ def _factory(op: str) -> Callable[..., Any]:
 def _empty(
     size: Any, dtype: torch.dtype | None = None, memory_format: torch.memory_format | None = None, **placement: Any
 ) -> PjrtTensor:
+    refuse_index(placement.get("device"))
     shape = tuple(size)
     strides = dense_strides(shape)
     if memory_format not in (None, torch.contiguous_format, torch.preserve_format):
@@ -176,6 +220,7 @@ def _empty(
 
 
 def _empty_strided(size: Any, stride: Any, dtype: torch.dtype | None = None, **placement: Any) -> PjrtTensor:
+    refuse_index(placement.get("device"))
     return _filled(tuple(size), tuple(stride), dtype)
 
 

@@ -84,7 +84,8 @@ class PjrtTensor(torch.Tensor):
             "memory first."
         )
 
-    numpy = __array__
+    def numpy(self, *, force: bool = False) -> Any:
+        return self.detach().cpu().resolve_conj().resolve_neg().numpy() if force else self.__array__()
 
     def storage(self) -> Any:
         raise NotImplementedError(
@@ -97,6 +98,17 @@ class PjrtTensor(torch.Tensor):
     def __coerce_same_metadata_as_tangent__(self, metadata: Any, cls: type | None = None) -> PjrtTensor | None:
         """AOTAutograd traces with fake tensors, and expects a gradient that is none of the device's class."""
         return self if metadata is None else None
+
+    def __copy__(self) -> torch.Tensor:
+        """A leaf that shares this tensor's memory, of the same kind: a Parameter's is one."""
+        if isinstance(self, torch.nn.Parameter):
+            copied: torch.Tensor = torch.nn.Parameter(self.detach(), self.requires_grad)
+        else:
+            copied = self.detach().requires_grad_(self.requires_grad)
+        for name, value in self.__dict__.items():
+            if name not in ("_meta", "_alias"):
+                setattr(copied, name, value)
+        return copied
 
     def __deepcopy__(self, memo: dict[int, Any]) -> PjrtTensor:
         if id(self) in memo:
