@@ -111,6 +111,47 @@ def test_operations_keep_the_policy_they_were_asked_for_under():
     assert (wide.item(), narrow.item()) == (2.0**-9, 0.0)
 
 
+UNHELD = {
+    "chalf": (lambda x: x.chalf(), "aten._to_copy.default gives complex32, which XLA does not have"),
+    "arithmetic": (lambda x: x.half() * 1j, "aten.mul.Tensor gives complex32, which XLA does not have"),
+    "a view": (lambda x: x.view(torch.complex32), "aten.view.dtype gives complex32, which XLA does not have"),
+    "a sum": (lambda x: x.sum(dtype=torch.complex32), "aten.sum.default gives complex32, which XLA does not have"),
+    "a factory": (
+        lambda x: torch.zeros(2, dtype=torch.complex32, device=DEVICE),
+        "a tensor made on the pjrt device has dtype complex32, which XLA does not have",
+    ),
+    "a tensor of the CPU": (
+        lambda x: torch.zeros(2, dtype=torch.complex32).to(DEVICE),
+        "a tensor made on the pjrt device has dtype complex32, which XLA does not have",
+    ),
+    "an operand of the CPU": (
+        lambda x: x + torch.zeros((), dtype=torch.complex32),
+        "a tensor that goes to the pjrt device has dtype complex32, which XLA does not have",
+    ),
+    "a float of 8 bits": (
+        lambda x: x.to(torch.float8_e8m0fnu),
+        "aten._to_copy.default gives float8_e8m0fnu, which the pjrt device does not have",
+    ),
+    "a quantized one": (
+        lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.quint8),
+        "aten.quantize_per_tensor.default gives quint8, which the pjrt device does not have",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNHELD)
+def test_a_dtype_that_the_device_does_not_have_is_named_with_the_way_out(name):
+    make, what = UNHELD[name]
+    pending = ones(2, device=DEVICE) * 2
+    with pytest.raises(UnsupportedError) as refused:
+        make(ones(2, device=DEVICE))
+    assert refused.value.what == what
+    assert str(refused.value.where).startswith("test_errors.py:")
+    way_out = "x.to(torch.complex64)" if "complex" in what else "on the CPU"
+    assert way_out in refused.value.help
+    assert pending.tolist() == [2.0] * 2
+
+
 ON_DEVICE = {
     "embedding": lambda x, i: functional.embedding(i, x),
     "index": lambda x, i: x[i],

@@ -43,8 +43,8 @@ def device(index: int = 0) -> torch.device:
 def sync(wait: bool = False) -> None:
     """Runs what is pending on the device; with `wait`, returns when it has been computed.
 
-    Raises the first error of an operation that failed; all others have their values. An index out of bounds raises
-    here with `wait`, else at the next call or where a value is read.
+    Raises the first error of an operation that failed; all others have their values. Contents that an operation
+    refuses (an index out of bounds) raise here with `wait`, else at the next call or where a value is read.
     """
     from truecast.capture.device.state import state
 

@@ -134,7 +134,7 @@ def _largest(taken: Array, indices: Array, bags: Array, sizes: Array) -> tuple[A
 
 def _with_what_pytorch_shows(ctx: Context, result: Array, *beside: Array | None) -> tuple[Array | None, ...]:
     """offset2bag, bag_size and maximum_indices (None: zeros) in the dtypes and shapes of the Graph; on the fast path
-    the first is empty and the others are zero."""
+    the first is empty and the others are zero. Bags that are forward only and have a last offset have one size more."""
     seen = ctx.outputs[1:]
     fast = seen[0] is None or seen[0].size == 0
     shown: list[Array | None] = [result]
@@ -144,7 +144,9 @@ def _with_what_pytorch_shows(ctx: Context, result: Array, *beside: Array | None)
         elif fast or array is None:
             shown.append(lax.full(value.shape, 0, ctx.held(value)))
         else:
-            shown.append(lax.convert_element_type(array, ctx.held(value)))
+            held = lax.convert_element_type(array, ctx.held(value))
+            more = [(0, there - here, 0) for here, there in zip(held.shape, value.shape, strict=True)]
+            shown.append(lax.pad(held, jnp.zeros((), held.dtype), more))
     return tuple(shown)
 
 

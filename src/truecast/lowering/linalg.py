@@ -52,11 +52,31 @@ def _cholesky_factor(self: Array, upper: bool) -> Array:
 
 @lowers("linalg_cholesky_ex")
 def _cholesky_ex(ctx: Context, self: Array, upper: bool = False, check_errors: bool = False) -> Arrays:
-    """The factor, NaN where the matrix isn't positive definite, and info: 0, or 1 there (eager gives the order of
-    the first minor that isn't)."""
+    """The factor, NaN where the matrix isn't positive definite, and info: 0, or there the order of the first leading
+    minor that isn't."""
     factor = _cholesky_factor(self, upper)
     failed = jnp.any(jnp.isnan(diagonal(factor)), axis=-1)
-    return factor, jnp.where(failed, lax.full(failed.shape, 1, "int32"), lax.full(failed.shape, 0, "int32"))
+    none = lax.full(failed.shape, 0, "int32")
+    order = lax.cond(jnp.any(failed), lambda: _order_of_failure(adjoint(self) if upper else self), lambda: none)
+    return factor, jnp.where(failed, lax.max(order, lax.full_like(order, 1)), none)
+
+
+def _order_of_failure(self: Array) -> Array:
+    """The step of elimination in the lower triangle at which the first pivot is not positive; 0 if all are."""
+    lower = jnp.tril(self)
+    whole = lower + adjoint(jnp.tril(self, -1))
+
+    def eliminate(step: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
+        rest, order = state
+        column = lax.dynamic_index_in_dim(rest, step, -1, keepdims=False)
+        pivot = jnp.real(lax.dynamic_index_in_dim(column, step, -1, keepdims=False))
+        failed = (order == 0) & ~(pivot > 0)
+        scaled = column / pivot[..., None]
+        rest = rest - scaled[..., :, None] * jnp.conj(column)[..., None, :]
+        return rest, jnp.where(failed, lax.convert_element_type(step + 1, "int32"), order)
+
+    order = lax.full(self.shape[:-2], 0, "int32")
+    return lax.fori_loop(0, self.shape[-1], eliminate, (whole, order))[1]
 
 
 @lowers("cholesky")

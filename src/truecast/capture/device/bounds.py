@@ -1,30 +1,25 @@
-"""Index tensors on the device are checked: one out of bounds raises what PyTorch raises on the CPU, when a value is
-next read.
+"""Which operations take an index tensor, and what its elements may be: bounds and words of PyTorch 2.13's CPU kernels.
 
-Contents on the device can't be looked at while operations are recorded. Beside an operation that takes an index tensor
-its least and greatest element are recorded as well, two numbers of the same program; when the program next waits for a
-value they are compared with the bounds. So an error may come later than its operation, as on every asynchronous device;
-a note names the line. The bounds and the words are those of PyTorch 2.13's CPU kernels.
+How they are checked is checks.py's affair.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from truecast.capture.device.values import Failure, Lazy, Meta, Record, Slot, Spec
-from truecast.ops.schema import schema
+from truecast.capture.device.checks import Call, Check, within
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """An operation with one index tensor. of: the tensor it indexes; along: how its extent is found: "first" dimension,
-    the one that `dim` names, its number of "elements", its "classes". wraps: whether negative indices count from the
-    end."""
+    the one that `dim` names, the "last" but one ("rows"), its number of "elements", its "classes", the product of the
+    argument output_size. wraps: whether negative indices count from the end. least: the first index. below: the words
+    for one that is less, where they are others."""
 
     index: str
     of: str
@@ -32,6 +27,8 @@ class Row:
     error: type[Exception]
     words: str
     wraps: bool = False
+    least: int = 0
+    below: str | None = None
 
 
 _OUT_OF_BOUNDS = "index {index} is out of bounds for dimension {dim} with size {size}"
@@ -41,12 +38,27 @@ _ELEMENTS = "out of range: tried to access index {index} on a tensor of {size} e
 _BAG = "embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {index}"
 _IN_BAG = Row("indices", "weight", "first", RuntimeError, _BAG)
 _CLASSES = Row("target", "self", "classes", IndexError, "Target {index} is out of bounds.")
+_UNPOOLED = Row(
+    "indices", "self", "output", RuntimeError, "Found an invalid max index: {index} (output volumes are of size {size})"
+)
+_SORTER = Row("sorter", "sorter", "last", RuntimeError, "torch.searchsorted(): sorter index out of range")
+_AS_PIVOTS = "Did you properly pass the result of lu_factor?"
+_SELECTED = Row("index", "self", "dim", IndexError, _IN_SELF)
+_EMBEDDED = Row("indices", "weight", "first", IndexError, _IN_SELF)
 
 ROWS: dict[str, Row] = {
-    "aten.embedding": Row("indices", "weight", "first", IndexError, _IN_SELF),
+    "aten.embedding": _EMBEDDED,
+    "aten.embedding_renorm": Row(
+        "indices",
+        "self",
+        "first",
+        IndexError,
+        "select(): index {index} out of range for tensor of size {shape} at dimension 0",
+        wraps=True,
+    ),
     "aten._embedding_bag": _IN_BAG,
     "aten._embedding_bag_forward_only": _IN_BAG,
-    "aten.index_select": Row("index", "self", "dim", IndexError, _IN_SELF),
+    "aten.index_select": _SELECTED,
     "aten.gather": _ALONG_DIM,
     "aten.scatter": _ALONG_DIM,
     "aten.scatter_add": _ALONG_DIM,
@@ -54,169 +66,108 @@ ROWS: dict[str, Row] = {
     "aten.index_add": _ALONG_DIM,
     "aten.index_copy": Row("index", "self", "dim", IndexError, "index_copy_(): " + _OUT_OF_BOUNDS),
     "aten.index_fill": Row("index", "self", "dim", IndexError, _OUT_OF_BOUNDS, wraps=True),
-    "aten.index_reduce": Row("index", "self", "dim", IndexError, _IN_SELF),
+    "aten.index_reduce": _SELECTED,
     "aten.take": Row("index", "self", "elements", IndexError, _ELEMENTS, wraps=True),
     "aten.put": Row("index", "self", "elements", IndexError, _ELEMENTS, wraps=True),
     "aten.multi_margin_loss": Row("target", "self", "classes", RuntimeError, "target out of range"),
+    "aten.multilabel_margin_loss_forward": Row(
+        "target", "self", "last", RuntimeError, "argument #2 'target' is out of range", least=-1
+    ),
     "aten.nll_loss_forward": _CLASSES,
     "aten.nll_loss2d_forward": _CLASSES,
+    "aten.max_unpool2d": _UNPOOLED,
+    "aten.max_unpool3d": _UNPOOLED,
+    "aten.searchsorted": _SORTER,
+    "aten.linalg_lu_solve": Row(
+        "pivots",
+        "LU",
+        "rows",
+        RuntimeError,
+        f"Pivots given to lu_solve must all be smaller or equal to LU.size(-2). {_AS_PIVOTS}",
+        least=1,
+        below=f"Pivots given to lu_solve must all be greater or equal to 1. {_AS_PIVOTS}",
+    ),
+    "aten.lu_unpack": Row(
+        "LU_pivots",
+        "LU_data",
+        "rows",
+        RuntimeError,
+        f"pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive.{_AS_PIVOTS}",
+        least=1,
+    ),
 }
-_LISTS = frozenset(("aten.index", "aten.index_put"))  # a list of index tensors, one a dimension
+# A list of index tensors, one a dimension.
+LISTS = frozenset(("aten.index", "aten.index_put", "aten._unsafe_index", "aten._unsafe_index_put"))
+# These look at no index where there is no element to read or to write.
+_LAZY = LISTS | {"aten.index_add", "aten.index_copy", "aten.index_fill"}
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """What operand number `operand` of a Spec may hold: low to high, and `ignored` if that is a number."""
+def checks_of(call: Call) -> list[Check]:
+    """The bounds of a call's index operands; none for an operation without any.
 
-    operand: int
-    low: int
-    high: int
-    ignored: int | None
-    error: Callable[[int], Exception]
+    Raises what PyTorch raises where any index would be out of bounds.
+    """
+    operation = call.op.rpartition(".")[0]
+    if operation in LISTS:
+        return _of_lists(call)
+    row = ROWS.get(operation)
+    if row is None or (index := call.tensor(row.index)) is None or call.metas[index].dtype is torch.bool:
+        return []
+    shape = call.shape(row.of)
+    dim = call.given["dim"] % max(len(shape), 1) if row.along == "dim" else 0
+    size, shown = _extent(call, row, shape, dim)
+    if operation in _LAZY and 0 in shape and (size or operation == "aten.index_add"):
+        return []
+    error, words = row.error, row.words
+    if 0 in shape and row in (_SELECTED, _EMBEDDED) and operation != "aten.index_reduce":
+        if not size and len(shape) > 1:
+            raise RuntimeError("index_select(): self indexing axis dim should be positive")
+        if size:
+            error, words = RuntimeError, "INDICES element is out of DATA bounds, id={index} axis_dim={size}"
+    elif operation == "aten.put" and not size:
+        raise IndexError("put_(): Tried to put elements into an empty tensor")
+    elif operation == "aten.index_add" and len(shape) == 1:
+        error, words = IndexError, _IN_SELF
+    high = size - 1 + max(row.least, 0)
+    low = -size if row.wraps else row.least
 
-
-def bounds_of(spec: Spec) -> tuple[Bound, ...]:
-    """The bounds of a Spec's index operands; none for an operation without any."""
-    operation = spec.op.rpartition(".")[0]
-    if operation not in ROWS and operation not in _LISTS:
-        return ()
-    names = [parameter.name for parameter in schema(spec.op).parameters]
-    given = dict(zip(names, spec.args, strict=False)) | dict(spec.kwargs)
-    if operation in _LISTS:
-        shape = spec.metas[given["self"].index].shape
-        numbers = [(dim, slot) for dim, slot in enumerate(given["indices"]) if slot is not None]
-        return tuple(  # the kernel counts the dimensions that are indexed
-            _bound(spec, slot, shape[dim], None, _OUT_OF_BOUNDS, IndexError, counted, True)
-            for counted, (dim, slot) in enumerate(numbers)
-            if spec.metas[slot.index].dtype not in (torch.bool, torch.uint8)
-        )
-    row = ROWS[operation]
-    if type(given[row.index]) is not Slot:
-        return ()
-    shape = spec.metas[given[row.of].index].shape
-    dim = 0
-    if row.along == "dim":
-        dim = given["dim"] % max(len(shape), 1)
-    elif row.along == "classes":
-        dim = min(1, len(shape) - 1)
-    size = math.prod(shape) if row.along == "elements" or not shape else shape[dim]
-    ignored = given.get("ignore_index") if row.along == "classes" else None
-    return (_bound(spec, given[row.index], size, ignored, row.words, row.error, dim, row.wraps),)
-
-
-def _bound(
-    spec: Spec, slot: Slot, size: int, ignored: int | None, words: str, error: type[Exception], dim: int, wraps: bool
-) -> Bound:
     def refused(index: int) -> Exception:
-        return error(words.format(index=index, dim=dim, size=size))
+        said = row.below if index < low and row.below is not None else words
+        return error(said.format(index=index, dim=dim, size=shown, shape=list(shape)))
 
-    return Bound(slot.index, -size if wraps else 0, size - 1, ignored, refused)
-
-
-class Guard:
-    """The least and greatest index that one operation was given, in memory of their own, and what they may be."""
-
-    __slots__ = ("bound", "high", "low", "record")
-
-    def __init__(self, bound: Bound, record: Record, low: Any, high: Any) -> None:
-        self.bound, self.record, self.low, self.high = bound, record, low, high
-
-    def judge(self, read: Callable[[Lazy], int]) -> None:
-        """Raises what PyTorch raises for an index out of bounds."""
-        for lazy in (self.low.value, self.high.value):
-            if type(lazy.buffer) is Failure:  # whoever reads the operation's own result is told why
-                return
-        low, high = read(self.low.value), read(self.high.value)
-        if low < self.bound.low or high > self.bound.high:
-            error = self.bound.error(high if high > self.bound.high else low)
-            error.add_note(f"in {self.record.spec.op} at {self.record.position.site()}")
-            raise error
+    return [within(index, low, high, refused, call.given.get("ignore_index") if row.along == "classes" else None)]
 
 
-Emit = Callable[[Spec, tuple[Lazy, ...]], tuple[Lazy | None, ...]]
+def _extent(call: Call, row: Row, shape: tuple[int, ...], dim: int) -> tuple[int, Any]:
+    """How many elements there are to index, and how PyTorch says that."""
+    if row.along == "output":
+        volume = tuple(call.given["output_size"])
+        return math.prod(volume), "x".join(map(str, volume))
+    if row.along == "elements" or not shape:
+        size = math.prod(shape)
+    elif row.along == "classes":
+        size = shape[min(1, len(shape) - 1)]
+    elif row.along == "last":
+        size = shape[-1]
+    else:
+        size = shape[-2 if row.along == "rows" else dim]
+    return size, size
 
 
-class Guards:
-    """The guards of operations that have been recorded and not been judged yet."""
-
-    def __init__(self) -> None:
-        self._new: list[Guard] = []
-        self._old: list[Guard] = []
-        # Of this run: (identity of the index value, low, high, ignored). Pending records keep their operands alive.
-        self._known: set[tuple[int, int, int, int | None]] = set()
-        self._run = 0
-
-    def add(self, record: Record, run: int, emit: Emit, root: Any) -> None:
-        """Guards the index operands of a record: their extremes become part of what is pending.
-
-        run: a number that each run of the tape changes; an index that was guarded with the same bounds since the
-        last one needs no second guard.
-        """
-        if run != self._run:
-            self._known.clear()
-            self._run = run
-        for bound in record.spec.bounds:
-            index = record.operands[bound.operand]
-            if not index.size or index.meta.dtype is torch.bool:
-                continue
-            key = (id(index), bound.low, bound.high, bound.ignored)
-            if key in self._known:
-                continue
-            self._known.add(key)
-            looked_at = index
-            if bound.ignored is not None:
-                mask = emit(_equals(index.meta, bound.ignored), (index,))[0]
-                assert mask is not None
-                filled = emit(_filled(index.meta, mask.meta), (index, mask))[0]
-                assert filled is not None
-                looked_at = filled
-            low, high = emit(_extremes(looked_at.meta), (looked_at,))
-            self._new.append(Guard(bound, record, root(low), root(high)))
-
-    def judge(self, read: Callable[[Lazy], int], *, waits: bool) -> None:
-        """Judges all guards whose values were started; without `waits`, those that were there at the last call.
-
-        Raises the first error; the others are forgotten with it, as what ran after a wrong index is.
-        """
-        chosen = self._old
-        if waits:
-            chosen = [*self._old, *self._new]
-            self._new = []
-        self._old, self._new = self._new, []
-        pending = [g for g in chosen if g.low.value.buffer is None]
-        for guard in chosen:
-            if guard.low.value.buffer is not None:
-                guard.judge(read)
-        self._new = [*pending, *self._new]
+def _of_lists(call: Call) -> list[Check]:
+    shape = call.shape("self")
+    numbers = [(dim, slot) for dim, slot in enumerate(call.given["indices"]) if slot is not None]
+    checks = []
+    for counted, (dim, slot) in enumerate(numbers):  # the kernel counts the dimensions that are indexed
+        meta = call.metas[slot.index]
+        if meta.dtype in (torch.bool, torch.uint8) or 0 in meta.shape:
+            continue
+        if not shape[dim]:
+            raise IndexError("index is out of bounds for dimension with size 0")
+        if 0 not in shape:
+            checks.append(within(slot.index, -shape[dim], shape[dim] - 1, _refused_of_list(counted, shape[dim])))
+    return checks
 
 
-_specs: dict[tuple[Any, ...], Spec] = {}
-
-
-def _extremes(meta: Meta) -> Spec:
-    scalar = Meta.dense(meta.dtype, ())
-    return _interned(meta, None, "aten.aminmax.default", (Slot(0),), (meta,), (scalar, scalar))
-
-
-def _equals(meta: Meta, number: int) -> Spec:
-    result = Meta.dense(torch.bool, meta.shape)
-    return _interned(meta, number, "aten.eq.Scalar", (Slot(0), number), (meta,), (result,))
-
-
-def _filled(meta: Meta, mask: Meta) -> Spec:
-    result = Meta.dense(meta.dtype, meta.shape)
-    return _interned(meta, 0, "aten.masked_fill.Scalar", (Slot(0), Slot(1), 0), (meta, mask), (result,))
-
-
-def _interned(
-    meta: Meta,
-    number: int | None,
-    op: str,
-    args: tuple[Any, ...],
-    metas: tuple[Meta, ...],
-    outputs: tuple[Meta | None, ...],
-) -> Spec:
-    key = (op, meta, number)
-    if key not in _specs:
-        _specs[key] = Spec(op, args, (), metas, outputs)
-    return _specs[key]
+def _refused_of_list(counted: int, size: int) -> Any:
+    return lambda index: IndexError(_OUT_OF_BOUNDS.format(index=index, dim=counted, size=size))

@@ -11,8 +11,9 @@ import torch
 
 from truecast.capture import aliasing, torch_seam
 from truecast.capture.aliasing import Alias
-from truecast.capture.device.bounds import bounds_of
+from truecast.capture.device.contents import checks_of
 from truecast.capture.device.contracts import broken_contract
+from truecast.capture.device.held import refuse_unheld
 from truecast.capture.device.inference import OnlyOnCpu, SizedByContents, infer
 from truecast.capture.device.lowered_graph import of_one
 from truecast.capture.device.state import state
@@ -100,6 +101,9 @@ class Recorder:
             [(name, shape.of(a, name in self.liftable)) for name, a in kwargs.items() if name not in _PLACEMENT]
         )
         metas = tuple(shape.metas)
+        for argument in (*args, *kwargs.values()):
+            if isinstance(argument, torch.dtype):
+                refuse_unheld(argument, f"{self.name} gives", state.tracker.here().site())
         violation = broken_contract(self.name, template, named, metas, numbers)
         if violation is not None:
             violation.judge(given)
@@ -111,13 +115,16 @@ class Recorder:
             return False
         except OnlyOnCpu:
             return True
+        for output in outputs:
+            if output is not None:
+                refuse_unheld(output.dtype, f"{self.name} gives", state.tracker.here().site())
         spec = Spec(self.name, template, named, metas, tuple(outputs))
         spec.violation = violation
+        spec.bounds = checks_of(spec)
         graph = of_one(spec, numbers)
         if not state.tape.executor.supports(graph, state.tape.policy):
             return True
         spec.draws = draws_random_bits(graph.nodes[0])
-        spec.bounds = bounds_of(spec)
         return spec
 
 
@@ -281,17 +288,19 @@ def emit_spec(spec: Spec, operands: tuple[Lazy, ...]) -> Lazy:
 
 
 def _guard(record: Record) -> None:
-    """Records what the index operands of `record` may hold. Where each operation runs at once, they are judged here."""
-
-    def emitted(spec: Spec, operands: tuple[Lazy, ...]) -> tuple[Lazy | None, ...]:
-        beside = Record(spec, operands, (), record.position)
-        outputs = beside.outputs
-        state.tape.append(beside)
-        return outputs
-
-    state.guards.add(record, state.tape.counters.operations, emitted, state.tape.root)
+    """Records what tells whether the operands hold what `record` demands. Where each operation runs at once, they are
+    judged here."""
+    state.guards.add(record, state.tape.counters.operations, emit, state.tape.root)
     if state.tape.eager:
         state.host.judge(waits=True)
+
+
+def demand(op: str, operand: PjrtTensor, checks: tuple[Any, ...]) -> None:
+    """Guards what an operation that is not recorded itself demands of its operand."""
+    value = lazy_of(operand)
+    spec = Spec(op, (Slot(0),), (), (value.meta,), ())
+    spec.bounds = checks
+    _guard(Record(spec, (value,), (), state.tracker.here()))
 
 
 def cast(value: Lazy, dtype: torch.dtype) -> Lazy:

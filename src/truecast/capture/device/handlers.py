@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 
 from truecast.capture import decompose, torch_seam
 from truecast.capture.aliasing import Alias, Step, memory_order, single_step
-from truecast.capture.device import between, convolution, indexing, recurrent, storage
+from truecast.capture.device import between, convolution, factorizations, indexing, recurrent, storage
 from truecast.capture.device.dispatch import (
     OffDevice,
     Recorder,
@@ -525,6 +525,10 @@ _SPECIAL: dict[Any, Handler] = {
     aten.as_strided.default: _as_strided,
     aten.as_strided_copy.default: _decomposed(_as_strided_copy),
     aten.as_strided_scatter.default: _decomposed(_as_strided_scatter),
+    aten._pack_padded_sequence.default: _decomposed(
+        torch_seam.composite_explicit(aten._pack_padded_sequence.default) or aten._pack_padded_sequence.default
+    ),
+    aten.cholesky.default: _decomposed(factorizations.cholesky),
     aten._linalg_check_errors.default: lambda func, args, kwargs: state.host.on_cpu(func, args, kwargs, False),
     aten._local_scalar_dense.default: between.item,
     aten.set_.source_Tensor: _set,
@@ -549,6 +553,14 @@ _SPECIAL: dict[Any, Handler] = {
 def _handler_for(func: Any) -> Handler:
     if func in _SPECIAL:
         return _SPECIAL[func]
+    if func._opname in factorizations.CHECKED:
+        return factorizations.checked(_usual(func), factorizations.CHECKED[func._opname])
+    if func._opname == "cholesky_inverse":
+        return factorizations.cholesky_inverse(_usual(func))
+    return _usual(func)
+
+
+def _usual(func: Any) -> Handler:
     if func._opname in ("index", "_unsafe_index"):
         return indexing.reading(functional(func))
     op = op_name(func)

@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 from truecast import settings
 from truecast.capture import torch_seam
 from truecast.capture.device.dispatch import lazy_of, op_name, write
+from truecast.capture.device.held import refuse_unheld
 from truecast.capture.device.state import state
 from truecast.capture.device.tape import Tape
 from truecast.capture.device.tensor import PjrtTensor
@@ -36,12 +37,7 @@ class Host:
                 why="XLA has dense arrays only",
                 help="convert it with .to_dense()",
             )
-        if tensor.dtype is torch.complex32:
-            raise UnsupportedError(
-                "a torch.complex32 tensor can't go to the pjrt device",
-                why="XLA's complex numbers have parts of float32 or float64; no other dtype stands for it (law N1)",
-                help="compute in complex64: x.to(torch.complex64), or x.float() before it becomes complex",
-            )
+        refuse_unheld(tensor.dtype, "a tensor that goes to the pjrt device has dtype", state.tracker.here().site())
         with torch_seam.without_modes():
             dense = tensor.detach().resolve_conj().resolve_neg()
             strides = tuple(dense.stride() if dense.is_contiguous() else torch.empty_like(dense).stride())
@@ -72,10 +68,11 @@ class Host:
         return found
 
     def judge(self, *, waits: bool) -> None:
-        """Raises the error of an index out of bounds; without `waits`, only of runs before the last `judge`."""
+        """Raises the error of contents that an operation refuses; without `waits`, only of runs before the last
+        `judge`."""
 
-        def read(lazy: Lazy) -> int:
-            return int(self.tape.executor.download(lazy.buffer, lazy.dtype).item())
+        def read(lazy: Lazy) -> bool | int | float | complex:
+            return self.tape.executor.download(lazy.buffer, lazy.dtype).item()
 
         with self.tape.lock, torch_seam.without_modes():
             state.guards.judge(read, waits=waits)

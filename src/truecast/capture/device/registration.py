@@ -16,10 +16,11 @@ import torch
 
 from truecast import settings
 from truecast.capture import torch_autograd, torch_modules, torch_seam
-from truecast.capture.device import autocast, convolution, handlers, storage
+from truecast.capture.device import autocast, composites, convolution, handlers, storage
 from truecast.capture.device.between import refuse_index
-from truecast.capture.device.bounds import Guards
+from truecast.capture.device.checks import Guards
 from truecast.capture.device.dispatch import emit_spec, fresh
+from truecast.capture.device.held import refuse_unheld
 from truecast.capture.device.host import Host
 from truecast.capture.device.positions import DeviceTracker
 from truecast.capture.device.state import state
@@ -98,7 +99,7 @@ def register(executor: Executor, autocast_names: Iterable[str], autocast_list: a
     torch_seam.register_kernels({"_copy_from": _copy_from})
     torch_seam.register_kernels({"_pin_memory": _pin_memory}, "CPU")
     torch_seam.storages_by(storage.make, NAME)
-    torch_seam.register_kernels(convolution.kernels(), "AutogradPrivateUse1")
+    torch_seam.register_kernels(convolution.kernels() | composites.kernels(), "AutogradPrivateUse1")
     for key in ("PrivateUse1", "AutogradPrivateUse1"):
         torch_seam.register_kernels(handlers.out_kernels(), key)
     torch_seam.pass_autocast_by()
@@ -229,6 +230,7 @@ def _filled(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype
     meta = Meta.of(dtype or torch.get_default_dtype(), shape, strides)
     spec = _empties.get(meta)
     if spec is None:
+        refuse_unheld(meta.dtype, "a tensor made on the pjrt device has dtype", state.tracker.here().site())
         spec = _empties[meta] = Spec("aten.full.default", (shape, 0), (("dtype", meta.dtype),), (), (meta,))
     with state.tape.lock:
         state.tape.turn()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 if TYPE_CHECKING:
-    from truecast.capture.device.bounds import Guards
+    from truecast.capture.device.checks import Guards
     from truecast.capture.device.host import Host
     from truecast.capture.device.positions import DeviceTracker
     from truecast.capture.device.tape import Tape
