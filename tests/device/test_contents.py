@@ -265,6 +265,8 @@ GOOD = {
         i.repeat(2), x, torch.cat([i, i[1:] + 3]), include_last_offset=True, mode="max"
     ),
     "histogram in a range": lambda x, i: torch.histc(x / 0, 3, -1, 1),
+    "cholesky of nothing": lambda x, i: torch.linalg.cholesky_ex(x[:0, :0], check_errors=True),
+    "cholesky of no matrices": lambda x, i: torch.linalg.cholesky(x.expand(0, 2, 2)),
     "cholesky_inverse": lambda x, i: torch.cholesky_inverse(torch.eye(2, device=x.device) * 2 + x.tril() * 0),
 }
 

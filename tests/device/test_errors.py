@@ -41,6 +41,38 @@ WRONG = {
     "leaf": lambda d: ones(3, device=d).requires_grad_().add_(1),
     "max of nothing": lambda d: ones(0, 3, device=d).max(),
     "argmin of nothing": lambda d: ones(0, device=d).argmin(),
+    "view of a leaf": lambda d: ones(3, device=d).requires_grad_()[1:].add_(1),
+    "softmax of integers": lambda d: ones(3, device=d, dtype=torch.long).softmax(0),
+    "order of complex numbers": lambda d: torch.lt(*[ones(2, device=d, dtype=torch.complex64)] * 2),
+    "operator of complex numbers": lambda d: ones(2, device=d, dtype=torch.complex64) < 1,
+    "bits of floats": lambda d: ones(2, device=d) & ones(2, device=d),
+    "mean of integers": lambda d: ones(2, device=d, dtype=torch.long).mean(),
+    "difference of truths": lambda d: ones(2, device=d, dtype=torch.bool) - ones(2, device=d, dtype=torch.bool),
+    "gradient of integers": lambda d: ones(2, device=d, dtype=torch.long).requires_grad_(),
+    "random integers": lambda d: ones(2, device=d, dtype=torch.long).uniform_(),
+    "assignment by indices": lambda d: ones(3, device=d).__setitem__(torch.tensor([0, 1]), ones(3, device=d)),
+    "assignment by a mask": lambda d: ones(3, device=d).__setitem__(ones(3, device=d).bool(), ones(2, device=d)),
+    "assignment": lambda d: ones(3, device=d).__setitem__(slice(0, 2), ones(3, device=d)),
+    "fill": lambda d: ones(2, device=d).fill_(ones(1, device=d)),
+    "fill with too much": lambda d: torch.full((2,), 300, dtype=torch.uint8, device=d),
+    "fill with too much in place": lambda d: ones(2, dtype=torch.int8, device=d)[1:].fill_(200),
+    "fill with no number": lambda d: ones(2, dtype=torch.long, device=d).fill_(float("nan")),
+    "result into another dtype": lambda d: torch.add(ones(2, device=d), 1.5, out=ones(2, device=d, dtype=torch.long)),
+    "product into another dtype": lambda d: torch.mm(
+        ones(2, 2, device=d), ones(2, 2, device=d), out=ones(2, 2, device=d, dtype=torch.double)
+    ),
+    "maximum into another dtype": lambda d: torch.max(
+        ones(2, 2, device=d), 0, out=(ones(2, device=d), ones(2, device=d))
+    ),
+    "cat into another dtype": lambda d: torch.cat([ones(2, device=d)], out=ones(2, device=d, dtype=torch.long)),
+    "gradient into a result": lambda d: torch.add(ones(2, device=d, requires_grad=True), 1, out=ones(2, device=d)),
+    "result into an expanded one": lambda d: torch.add(ones(2, device=d), 1, out=ones(1, device=d).expand(2)),
+    "lists of different shapes": lambda d: torch._foreach_add_([ones(2, device=d)], [ones(3, 2, device=d)]),
+    "copy off the device": lambda d: ones(3).copy_(ones(2, 2, device=d)),
+    "narrow": lambda d: ones(3, device=d).narrow(0, 2, 5),
+    "gather": lambda d: ones(2, 3, device=d).gather(0, torch.zeros(1, 5, dtype=torch.long, device=d)),
+    "backward": lambda d: (ones(3, device=d).requires_grad_() * 2).backward(),
+    "gradient of another shape": lambda d: setattr(ones(2, device=d).requires_grad_(), "grad", ones(3, device=d)),
 }
 
 

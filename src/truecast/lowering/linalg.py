@@ -57,6 +57,8 @@ def _cholesky_ex(ctx: Context, self: Array, upper: bool = False, check_errors: b
     factor = _cholesky_factor(self, upper)
     failed = jnp.any(jnp.isnan(diagonal(factor)), axis=-1)
     none = lax.full(failed.shape, 0, "int32")
+    if not self.size:
+        return factor, none
     order = lax.cond(jnp.any(failed), lambda: _order_of_failure(adjoint(self) if upper else self), lambda: none)
     return factor, jnp.where(failed, lax.max(order, lax.full_like(order, 1)), none)
 

@@ -396,12 +396,23 @@ def _fill(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     target: PjrtTensor = args[0]
     number = args[1] if len(args) > 1 else 0
     if isinstance(number, torch.Tensor):
+        if number.dim():
+            raise RuntimeError(
+                f"fill_ only supports 0-dimension value tensor but got tensor with {number.dim()} dimensions."
+            )
         return _copy(func, (target, number), {})
     meta = Meta.dense(target._meta.dtype, target._meta.shape)
+    if not -128 <= _real(number) <= 127:  # no dtype holds less
+        with torch_seam.without_modes():  # raises what PyTorch raises
+            torch.empty((), dtype=meta.dtype, device="cpu").fill_(number)
     _, values = _record_full((meta.shape, number), {"dtype": meta.dtype})
     assert values[0] is not None
     write_back(target, meta, values[0], False)
     return target
+
+
+def _real(number: complex) -> float:
+    return number.real if isinstance(number, complex) else number
 
 
 _record_full = Recorder(aten.full.default)

@@ -45,14 +45,23 @@ def infer(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], operands: tu
     except torch_seam.unsupported_by_fake_tensors() as error:
         raise OnlyOnCpu(str(error)) from None
     except Exception as refusal:
-        with torch_seam.without_modes():
-            zeros = [_zeros(meta) for meta in operands]
-            func(*_fill(args, zeros), **_fill(kwargs, zeros))
+        ask_the_cpu(func, args, kwargs, operands)
         raise OnlyOnCpu(str(refusal)) from None
     leaves = list(result) if isinstance(result, list | tuple) else [result]
     if not all(leaf is None or isinstance(leaf, torch.Tensor) for leaf in leaves):
         raise SizedByContents("the result is no tensor")
     return [None if leaf is None else Meta.of_tensor(leaf) for leaf in leaves]
+
+
+def ask_the_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], operands: tuple[Meta, ...]) -> None:
+    """Raises what PyTorch raises on the CPU for a call that was refused, if it refuses it too."""
+    with torch_seam.without_modes():
+        zeros = [_zeros(meta) for meta in operands]
+        drawn = torch.get_rng_state()
+        try:
+            func(*_fill(args, zeros), **_fill(kwargs, zeros))
+        finally:
+            torch.set_rng_state(drawn)
 
 
 def _check_dimensions(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], operands: tuple[Meta, ...]) -> None:
