@@ -160,27 +160,18 @@ UNHELD = {
         lambda x: x + torch.zeros((), dtype=torch.complex32),
         "a tensor that goes to the pjrt device has dtype complex32, which XLA does not have",
     ),
-    "a float of 8 bits": (
-        lambda x: x.to(torch.float8_e8m0fnu),
-        "aten._to_copy.default gives float8_e8m0fnu, which the pjrt device does not have",
-    ),
-    "a quantized one": (
-        lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.quint8),
-        "aten.quantize_per_tensor.default gives quint8, which the pjrt device does not have",
-    ),
 }
 
 
 @pytest.mark.parametrize("name", UNHELD)
-def test_a_dtype_that_the_device_does_not_have_is_named_with_the_way_out(name):
+def test_complex32_is_refused_by_what_would_make_it_with_the_way_out(name):
     make, what = UNHELD[name]
     pending = ones(2, device=DEVICE) * 2
     with pytest.raises(UnsupportedError) as refused:
         make(ones(2, device=DEVICE))
     assert refused.value.what == what
     assert str(refused.value.where).startswith("test_errors.py:")
-    way_out = "x.to(torch.complex64)" if "complex" in what else "on the CPU"
-    assert way_out in refused.value.help
+    assert "x.to(torch.complex64)" in refused.value.help
     assert pending.tolist() == [2.0] * 2
 
 

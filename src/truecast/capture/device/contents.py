@@ -129,15 +129,6 @@ def _power(call: Call) -> Checks:
     return []
 
 
-def _no_elements(call: Call) -> Checks:
-    if call.op.endswith(".default") and 0 in call.shape("self"):
-        raise RuntimeError(
-            f"{call.op.split('.')[1]}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
-            "reduction dim with the 'dim' argument."
-        )
-    return []
-
-
 # ---- contents ------------------------------------------------------------------------------------------------
 
 
@@ -336,8 +327,6 @@ DEMANDS: dict[str, Callable[[Call], Checks]] = {
     "aten.remainder": _divisor,
     "aten.fmod": _divisor,
     "aten.pow": _power,
-    "aten.max": _no_elements,
-    "aten.min": _no_elements,
     "aten.multinomial": _multinomial,
     "aten.masked_scatter": _masked_scatter,
     "aten._segment_reduce": _segments,
