@@ -243,9 +243,9 @@ PARTS = {
 DEVICE_PARTS = ("operators", "training")
 
 
-def device_markdown(found: dict[str, list[Record]], limit: int, missing: Sequence[str] = ()) -> str:
-    """docs/status-device.md: for each part the summary and everything that does not pass. missing: what was not run of
-    the databases."""
+def device_markdown(found: dict[str, list[Record]], limit: int, notes: Sequence[str] = ()) -> str:
+    """docs/status-device.md: for each part the summary and everything that does not pass. notes: what was run otherwise
+    than `limit` says."""
     lines = [
         "# What runs on the pjrt device",
         "",
@@ -256,8 +256,8 @@ def device_markdown(found: dict[str, list[Record]], limit: int, missing: Sequenc
         f"(three steps), {f'at most {2 * limit}' if limit else 'all'} samples each. Made by",
         f"`python -m tests.ops.sweep --device --limit {limit}`.",
     ]
-    if missing:
-        lines += ["", f"Not run: {', '.join(f'`{name}`' for name in missing)}."]
+    for note in notes:
+        lines += ["", note]
     strict = without_fallback(found["operators"])
     for heading, records in (
         ("With the CPU for what has no lowering", found["operators"]),
@@ -271,10 +271,15 @@ def device_markdown(found: dict[str, list[Record]], limit: int, missing: Sequenc
 
 class Journal:
     """A sweep's records in a file, a JSON object for each operator that is done, written as they come; what was there
-    before is kept if the sweep goes on from it."""
+    before is kept if the sweep goes on from it.
 
-    def __init__(self, path: Path | None, *, resume: bool) -> None:
-        self.path = path
+    limits: at most how many samples of it were run, by part and operator. commits: of the sources that ran.
+    """
+
+    def __init__(self, path: Path | None, *, resume: bool, limit: int = 0) -> None:
+        self.path, self.limit, self.commit = path, limit, _commit()
+        self.limits: dict[str, dict[str, int]] = collections.defaultdict(dict)
+        self.commits: set[str] = set()
         self.found: dict[str, dict[str, list[Record]]] = collections.defaultdict(dict)
         if path is not None and resume and path.exists():
             for line in path.read_text().splitlines():
@@ -283,11 +288,19 @@ class Journal:
             path.write_text("")
 
     def _take(self, entry: dict[str, Any]) -> None:
-        of_part = self.found[entry["part"]]
-        of_part[entry["operator"]] = [Record(**r) for r in entry["records"]]  # a later line stands for an earlier one
+        part, operator = entry["part"], entry["operator"]
+        self.found[part][operator] = [Record(**r) for r in entry["records"]]  # a later line stands for an earlier one
+        self.limits[part][operator] = entry["limit"]
+        self.commits.add(entry["commit"])
 
     def add(self, part: str, operator: str, records: list[Record]) -> None:
-        entry = {"part": part, "operator": operator, "records": [asdict(r) for r in records]}
+        entry = {
+            "part": part,
+            "operator": operator,
+            "limit": self.limit,
+            "commit": self.commit,
+            "records": [asdict(r) for r in records],
+        }
         self._take(entry)
         if self.path is not None:
             with self.path.open("a") as file:
@@ -295,6 +308,25 @@ class Journal:
 
     def records(self, part: str, operators: Iterable[str]) -> list[Record]:
         return [record for name in operators for record in self.found[part].get(name, ())]
+
+    def remaining(self, part: str, operators: Iterable[str]) -> list[str]:
+        """Those that have not been run with as many samples as this sweep takes."""
+        return [name for name in operators if self.limits[part].get(name) != self.limit]
+
+    def notes(self, part: str, operators: Iterable[str]) -> list[str]:
+        """What was run otherwise than with as many samples as this sweep takes."""
+        others: dict[int, list[str]] = collections.defaultdict(list)
+        for name in self.remaining(part, operators):
+            others[self.limits[part].get(name, -1)].append(f"`{name}`")
+        return [
+            f"{'Not run' if limit < 0 else f'With at most {limit} samples'}: {', '.join(names)}."
+            for limit, names in sorted(others.items(), reverse=True)
+        ]
+
+
+def _commit() -> str:
+    asked = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    return asked.stdout.strip() or "unknown"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -318,18 +350,15 @@ def main(arguments: list[str] | None = None) -> int:
     columns = tuple(options.columns.split(",")) if options.columns else every
     whole = not options.only and columns == every and options.part is None
     parts = ((options.part,) if options.part else DEVICE_PARTS) if options.device else ("database",)
-    journal = Journal(options.json, resume=options.resume)
+    journal = Journal(options.json, resume=options.resume, limit=options.limit)
     found: dict[str, list[Record]] = {}
-    missing: list[str] = []
+    notes: list[str] = []
     for part in parts:
         worker, fallback = PARTS[part]
         training = part == "training"
         table = samples.training_table() if training else samples.operators()
         chosen = [name for name in table if _is_chosen(name, options.only)]
-        remaining = [name for name in chosen if name not in journal.found[part]]
-        if options.report:
-            missing += remaining
-            remaining = []
+        remaining = [] if options.report else journal.remaining(part, chosen)
         run_children(
             remaining if training else samples.smallest_first(remaining),
             tuple(c for c in columns if not training or c in ("float32", "bfloat16")),
@@ -341,11 +370,13 @@ def main(arguments: list[str] | None = None) -> int:
             found_for=lambda name, records, part=part: journal.add(part, name, records),
         )
         found[part] = journal.records(part, chosen)
+        notes += journal.notes(part, chosen)
 
+    notes.append(f"Run at {', '.join(sorted(journal.commits))}.")
     output = options.output or (ROOT / "docs" / ("status-device.md" if options.device else "status.md"))
     if options.output or whole:
         limit = options.limit
-        text = device_markdown(found, limit, missing) if options.device else markdown(found["database"], limit)
+        text = device_markdown(found, limit, notes) if options.device else markdown(found["database"], limit)
         output.write_text(text)
     exact = samples.elementwise_movement_or_indexing() if options.device else samples.elementwise_or_reduction()
     return _printed(found, exact, bool(options.only))
