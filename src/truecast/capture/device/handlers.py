@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from truecast.capture import decompose, torch_seam
 from truecast.capture.aliasing import Alias, Step, memory_order, single_step
@@ -31,6 +30,7 @@ from truecast.capture.device.dispatch import (
     with_numbers,
     write,
 )
+from truecast.capture.device.outs import refuse_dtypes
 from truecast.capture.device.state import state
 from truecast.capture.device.tensor import PjrtTensor
 from truecast.capture.device.values import Lazy, Meta, Spec, dense_strides
@@ -244,7 +244,7 @@ def _writer(func: Any, form: FunctionalForm) -> Handler:
             return state.host.on_cpu(func, args, kwargs, off.counted)
         first = form.first_written
         if is_out:
-            _refuse_dtypes(func, args, kwargs, written, spec.outputs[first:])
+            refuse_dtypes(func, args, kwargs, written, spec.outputs[first:])
         for tensor, meta, value in zip(written, spec.outputs[first:], values[first:], strict=True):
             if meta is not None and value is not None:
                 write_back(tensor, meta, value, is_out)
@@ -278,7 +278,7 @@ def _written_through(func: Any, target: Any, written_names: frozenset[str], is_o
             _refuse_other_devices(tensor, args, kwargs)
         result = target(*args, **{n: a for n, a in kwargs.items() if not (is_out and n in written_names)})
         if is_out:
-            _refuse_dtypes(func, args, kwargs, written, [made._meta for made in _flat([result])])
+            refuse_dtypes(func, args, kwargs, written, [made._meta for made in _flat([result])])
         for tensor, made in zip(written, _flat([result]), strict=True):
             write_back(tensor, made._meta, lazy_of(made), is_out)
         return None if not returns else written[0] if returns == 1 else tuple(written)
@@ -301,31 +301,6 @@ def _refuse_other_devices(written: Any, args: tuple[Any, ...], kwargs: dict[str,
                 "Expected all tensors to be on the same device, but found at least two devices, "
                 f"{state.shown} and {tensor.device}!"
             )
-
-
-def _refuse_dtypes(
-    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], written: list[Any], made: Iterable[Meta | None]
-) -> None:
-    """Raises what PyTorch raises where an `out` has another dtype than the result: some operations take no other."""
-    if all(meta is None or tensor._meta.dtype is meta.dtype for tensor, meta in zip(written, made, strict=True)):
-        return
-
-    def run_on(device: str) -> None:
-        def stand_in(leaf: Any) -> Any:
-            if not isinstance(leaf, PjrtTensor):
-                return leaf
-            meta = leaf._meta
-            return torch.empty_strided(meta.shape, meta.strides, dtype=meta.dtype, device=device).zero_()
-
-        func(*pytree.tree_map(stand_in, args), **pytree.tree_map(stand_in, kwargs))
-
-    with torch_seam.without_modes():
-        try:
-            run_on("meta")
-        except NotImplementedError:  # no shape function, and with it no opinion
-            return
-        except RuntimeError:  # in its own words; the CPU has others
-            run_on("cpu")
 
 
 def write_back(tensor: PjrtTensor, meta: Meta, value: Lazy, is_out: bool) -> None:
