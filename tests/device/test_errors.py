@@ -87,6 +87,13 @@ def test_two_devices_in_one_operation():
         lambda: ones(3, device=DEVICE) + ones(3),
         lambda: ones(3).add_(ones(3, device=DEVICE)),
         lambda: torch.add(ones(3, device=DEVICE), 1, out=ones(3)),
+        lambda: torch.add(ones(3), 1, out=ones(3, device=DEVICE)),
+        lambda: ones(3, 3, device=DEVICE)[1].mul_(ones(3)),
+        lambda: torch.cat([ones(3, device=DEVICE), ones(3)]),
+        lambda: torch.nn.Linear(3, 3)(ones(3, device=DEVICE)),
+        lambda: functional.embedding(torch.tensor([0]), ones(3, 3, device=DEVICE)),
+        lambda: ones(3)[torch.tensor([0], device=DEVICE)],
+        lambda: torch._foreach_add([ones(3, device=DEVICE)], [ones(3)]),
     ):
         with pytest.raises(RuntimeError) as refused:
             wrong()
@@ -280,6 +287,23 @@ def test_no_room_for_a_value_is_pytorchs_own_error_and_loses_nothing_else():
         too_large[:3].cpu()
     assert refused.value.__notes__[0].startswith("in aten.full.default at test_errors.py:")
     assert doubled.tolist() == [2.0, 2.0, 2.0]
+
+
+TOO_LARGE = {
+    "in place": lambda: torch.zeros(1 << 58, device=DEVICE).add_(1)[:2],
+    "out": lambda: torch.add(torch.zeros(1 << 58, device=DEVICE), 1, out=torch.zeros(0, device=DEVICE))[:2],
+    "through a view": lambda: torch.zeros(1 << 58, device=DEVICE).view(2, -1)[0].fill_(3)[:2],
+    "a product": lambda: (ones(1 << 30, 1, device=DEVICE) @ ones(1, 1 << 30, device=DEVICE))[0, 0],
+}
+
+
+@pytest.mark.parametrize("name", TOO_LARGE)
+def test_no_room_for_what_is_written(name):
+    pending = ones(3, device=DEVICE)
+    pending[1:].mul_(2)
+    with pytest.raises(torch.OutOfMemoryError, match=r"^pjrt out of memory: .* \d+ bytes"):
+        TOO_LARGE[name]().cpu()
+    assert pending.tolist() == [1.0, 2.0, 2.0]
 
 
 def test_the_cpu_may_be_forbidden(monkeypatch):
