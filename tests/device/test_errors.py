@@ -375,3 +375,26 @@ def test_each_index_of_an_empty_dimension_is_out_of_bounds(name, dtype):
         with pytest.raises((IndexError, RuntimeError), match=r"out of bounds|out of range|should be positive"):
             READS_OF_NOTHING[name](x, i).cpu()
         assert READS_OF_NOTHING[name](x, i[:0]).numel() == 0
+
+
+GONE = """
+import jax.extend.backend, torch, truecast as tc
+x = torch.ones(3, device=tc.device()) * 2
+tc.sync()
+y = x + 1
+jax.extend.backend.clear_backends()
+print(x.tolist(), y.tolist())
+x._alias.value.buffer.delete()
+for use in (lambda: x.cpu(), lambda: (x + 1).cpu()):
+    try:
+        use()
+    except RuntimeError as error:
+        print(str(error).startswith("pjrt: INVALID_ARGUMENT"))
+print(y.tolist())
+"""
+
+
+@pytest.mark.slow  # a process of its own
+def test_use_after_the_runtime_or_a_buffer_was_deleted_ends_no_process():
+    ran = subprocess.run([sys.executable, "-c", GONE], capture_output=True, text=True, check=True)
+    assert ran.stdout == "[2.0, 2.0, 2.0] [3.0, 3.0, 3.0]\nTrue\nTrue\n[3.0, 3.0, 3.0]\n"
