@@ -165,6 +165,16 @@ def test_out_of_operations_that_pytorch_composes(mode):
         beside(ranks, torch.diag(torch.tensor([1.0, 2.0, 0.0])))
 
 
+def test_an_out_without_elements_is_no_memory_that_is_shared():
+    def nothing(t):
+        out = torch.nonzero(torch.zeros_like(t))
+        assert 0 in out.stride()  # strides (1, 0) of shape (0, 2)
+        torch.nonzero(t, out=out)
+        return out
+
+    beside(nothing, torch.eye(2))
+
+
 def test_out_is_not_differentiable():
     a = torch.ones(2, 3, 4, device=DEVICE, requires_grad=True)
     with pytest.raises(RuntimeError, match=r"matmul\(\): functions with out=\.\.\. arguments don't support automatic"):

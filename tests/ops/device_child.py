@@ -36,8 +36,12 @@ class Variant:
 
     def run(self, device: str) -> tuple[torch.Tensor, ...]:
         """The results, with the tensors that the call wrote to behind them where it is in place."""
-        arguments, keywords = placed((self.call.arguments, self.call.keywords), device, self.strided, self.on_cpu)
-        return self.call.run(arguments, keywords)
+        given = (self.call.arguments, self.call.keywords)
+        arguments, keywords = placed(given, device, self.strided, self.on_cpu)
+        if any(isinstance(leaf, torch.Tensor | torch.device) for leaf in pytree.tree_leaves((arguments, keywords))):
+            return self.call.run(arguments, keywords)
+        with torch.device(device):  # nothing else says where the result is to be
+            return self.call.run(arguments, keywords)
 
 
 Entry = tuple[Variant, tuple[torch.Tensor, ...]]  # and what eager makes of it
@@ -58,7 +62,7 @@ def placed(tree: Any, device: str, strided: bool, on_cpu: tuple[int, ...]) -> An
     for index in on_cpu:
         arguments = (*arguments[:index], tree[0][index], *arguments[index + 1 :])
     if "device" in keywords:
-        keywords = {**keywords, "device": device}
+        keywords = {**keywords, "device": torch.device(device)}
     return arguments, keywords
 
 

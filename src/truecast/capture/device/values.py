@@ -47,7 +47,8 @@ class Meta:
             found.dtype, found.shape, found.strides, found.offset = key
             found.layout = None if offset == 0 and _contiguous(shape, strides) else (strides, offset)
             found.is_plain = offset == 0 and strides == dense_strides(shape)
-            found.shares_elements = any(s == 0 and extent > 1 for extent, s in zip(shape, strides, strict=True))
+            repeated = (s == 0 and extent > 1 for extent, s in zip(shape, strides, strict=True))
+            found.shares_elements = 0 not in shape and any(repeated)
             found = cls._all.setdefault(key, found)
         return found
 
