@@ -10,6 +10,7 @@ from torch.nn import functional
 
 import truecast as tc
 from tests.device.beside import DEVICE, beside, raised
+from truecast.errors import UsageError
 
 NAN, INFINITY = float("nan"), float("inf")
 ones = torch.ones
@@ -291,3 +292,15 @@ def test_sequences_are_packed_by_lengths_on_the_cpu(lengths):
         assert raised(packed, DEVICE) == raised(packed, "cpu")
     else:
         assert packed(DEVICE) == expected
+
+
+def test_pivots_of_no_ldl_factorization_are_refused():
+    """On the CPU PyTorch's kernel corrupts the process's memory."""
+    matrix = torch.tensor([[0.0, 1.0, 2.0], [1.0, 0.0, 3.0], [2.0, 3.0, 4.0]])
+    right = torch.ones(3, 2)
+    factor, pivots = torch.linalg.ldl_factor(matrix.to(DEVICE))
+    solved = torch.linalg.ldl_solve(factor, pivots, right.to(DEVICE))
+    torch.testing.assert_close(matrix @ solved.cpu(), right)
+    for wrong in ([-1, 1, 1], [0, 1, 2], [1, 2, 4], [1, 1, -3], [-2, -2, -4]):
+        with pytest.raises(UsageError, match="no pivots of an LDL factorization"):
+            torch.linalg.ldl_solve(factor, torch.tensor(wrong, dtype=torch.int32, device=DEVICE), right.to(DEVICE))

@@ -4,10 +4,13 @@ another way. So the program waits there, for the numbers that tell of each matri
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 import torch
+
+from truecast.errors import UsageError
 
 aten = torch.ops.aten
 Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
@@ -52,5 +55,28 @@ def cholesky_inverse(handler: Handler) -> Handler:
             info = torch.where(zeros.any(-1), first, 0).to(torch.int32)
             aten._linalg_check_errors.default(info, "cholesky_inverse", is_matrix=factor.dim() == 2)
         return result
+
+    return handle
+
+
+def ldl_solve(handler: Handler) -> Handler:
+    """PyTorch's kernel, which runs for want of a lowering, writes outside of its memory where pivots are not those of a
+    factorization: numbers of rows, negative ones in pairs."""
+
+    def handle(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        pivots = args[1].detach().cpu()
+        rows = args[0].shape[-1]
+        for index, found in enumerate(pivots.reshape(-1, max(rows, 1)).tolist()):
+            negative = [len(list(run)) for below, run in itertools.groupby(found, lambda pivot: pivot < 0) if below]
+            place = f", in matrix {index} of the batch" if pivots.dim() > 1 else ""
+            if any(not 1 <= abs(pivot) <= rows for pivot in found) or any(length % 2 for length in negative):
+                raise UsageError(
+                    "linalg.ldl_solve: these are no pivots of an LDL factorization",
+                    values=f"{found} for {rows} rows"
+                    + (f", in matrix {index} of the batch" if pivots.dim() > 1 else ""),
+                    why="a pivot is the number of a row, from 1 on; negative ones stand in pairs",
+                    help="pass the LD and pivots that one call of torch.linalg.ldl_factor returned",
+                )
+        return handler(func, args, kwargs)
 
     return handle

@@ -543,6 +543,8 @@ def _handler_for(func: Any) -> Handler:
         return factorizations.checked(_usual(func), factorizations.CHECKED[func._opname])
     if func._opname == "cholesky_inverse":
         return factorizations.cholesky_inverse(_usual(func))
+    if func._opname == "linalg_ldl_solve":
+        return factorizations.ldl_solve(_usual(func))
     return _usual(func)
 
 
