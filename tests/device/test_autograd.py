@@ -185,6 +185,21 @@ def test_recurrent_layers(make):
         equal(q.grad, p.grad, 1e-4)
 
 
+def test_packed_sequences():
+    torch.manual_seed(0)
+    model, rows, lengths = nn.LSTM(4, 3, batch_first=True), torch.randn(3, 5, 4), torch.tensor([5, 3, 2])
+    results = []
+    for device in ("cpu", DEVICE):
+        x = rows.to(device).clone().requires_grad_()
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
+        assert packed.batch_sizes.device.type == "cpu"
+        out, _ = nn.utils.rnn.pad_packed_sequence(copy.deepcopy(model).to(device)(packed)[0], batch_first=True)
+        out.square().sum().backward()
+        results += [out.detach().cpu(), x.grad.cpu()]
+    for here, there in zip(results[:2], results[2:], strict=True):
+        torch.testing.assert_close(there, here)
+
+
 def test_autocast_follows_the_list():
     layer, x = nn.Linear(4, 3).to(DEVICE), torch.randn(2, 4, device=DEVICE)
     with torch.autocast("pjrt"):

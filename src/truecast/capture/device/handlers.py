@@ -525,6 +525,7 @@ _SPECIAL: dict[Any, Handler] = {
     aten.fill_.Scalar: _fill,
     aten.fill_.Tensor: _fill,
     aten.zero_.default: _fill,
+    aten._pack_padded_sequence.default: _decomposed(recurrent.pack_padded_sequence),
     aten._thnn_fused_lstm_cell.default: _decomposed(recurrent.lstm_cell),
     aten._thnn_fused_lstm_cell_backward_impl.default: _decomposed(recurrent.lstm_cell_backward),
     aten._thnn_fused_gru_cell.default: _decomposed(recurrent.gru_cell),

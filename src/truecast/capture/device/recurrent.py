@@ -2,7 +2,8 @@
 
 Gates in PyTorch's order: input, forget, cell, output for an LSTM; reset, update, new for a GRU. The workspace is what
 the backward needs: the gates after their activations, for a GRU the state and its part of the new gate as well.
-As in PyTorch's kernels a cell of a 16-bit dtype is computed in float32, and each result rounded once.
+As in PyTorch's kernels a cell of a 16-bit dtype is computed in float32, and each result rounded once. Rows are
+packed here too.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+
+from truecast import dtypes
+from truecast.capture import torch_seam
 
 Tensors = tuple[torch.Tensor | None, ...]
 
@@ -74,3 +78,20 @@ def _as(like: torch.Tensor, *results: torch.Tensor) -> Tensors:
 
 def _with_bias(gates: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
     return _wide(gates) if bias is None else _wide(gates) + _wide(bias)
+
+
+def pack_padded_sequence(input: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> Any:
+    """Packed rows on the device, and their batch sizes on the CPU, as PyTorch has them on every device: it counts with
+    them. Which row comes from where, PyTorch says itself, of the rows' numbers."""
+    if lengths.device.type != "cpu":
+        raise RuntimeError(
+            f"'lengths' argument should be a 1D CPU int64 tensor, but got {lengths.dim()}D {lengths.device} "
+            f"{dtypes.scalar_name(dtypes.of(lengths.dtype))} tensor"
+        )
+    steps = input.transpose(0, 1) if batch_first else input
+    rows = steps.shape[0] * steps.shape[1]
+    with torch_seam.without_modes():
+        numbers = torch.arange(rows, device="cpu").view(*steps.shape[:2], 1)
+        order, batch_sizes = torch.ops.aten._pack_padded_sequence.default(numbers, lengths, False)
+    flat = steps.reshape(rows, *steps.shape[2:])
+    return flat.index_select(0, order.view(-1).to(input.device)), batch_sizes
