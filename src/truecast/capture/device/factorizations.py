@@ -72,8 +72,7 @@ def ldl_solve(handler: Handler) -> Handler:
             if any(not 1 <= abs(pivot) <= rows for pivot in found) or any(length % 2 for length in negative):
                 raise UsageError(
                     "linalg.ldl_solve: these are no pivots of an LDL factorization",
-                    values=f"{found} for {rows} rows"
-                    + (f", in matrix {index} of the batch" if pivots.dim() > 1 else ""),
+                    values=f"{found} for {rows} rows{place}",
                     why="a pivot is the number of a row, from 1 on; negative ones stand in pairs",
                     help="pass the LD and pivots that one call of torch.linalg.ldl_factor returned",
                 )
