@@ -119,6 +119,9 @@ def test_a_dtype_argument_is_where_the_sum_runs() -> None:
         Case("aten.mean.dim", (x, [0]), {"dtype": torch.float64}),
         Case("aten.cumsum.default", (x, 0), {"dtype": torch.float64}),
         Case("aten.prod.default", (data(torch.int64, (7,)),), {"dtype": torch.float32}),
+        Case("aten.prod.dim_int", (torch.tensor([[True, False], [True, True]]), 1), {"dtype": torch.bool}),
+        Case("aten.prod.dim_int", (torch.tensor([[2, 0], [3, 1]]), 0, True), {"dtype": torch.bool}),
+        Case("aten.prod.default", (torch.zeros(0, dtype=torch.bool),), {"dtype": torch.bool}),
         Case("aten.linalg_vector_norm.default", (x, 2, [0]), {"dtype": torch.float32}, 4),
     ]
     check(cases, at_least=6)

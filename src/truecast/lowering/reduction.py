@@ -66,6 +66,8 @@ def _mean(ctx: Context, self: Array, dim: Dims = None, keepdim: bool = False) ->
 @lowers("prod")
 def _prod(ctx: Context, self: Array, dim: Dims = None, keepdim: bool = False) -> Array:
     axes = axes_of(self, dim)
+    if self.dtype == bool:  # prod(dtype=torch.bool)
+        return kept(lax.reduce_and(self, axes), axes, keepdim)
     return kept(ctx.product(self, axes), axes, keepdim)
 
 
