@@ -106,8 +106,8 @@ def test_programs_that_were_not_used_for_long_give_their_code_back(monkeypatch):
 
     monkeypatch.setattr(tape, "_MOST_PROGRAMS", 4)
     monkeypatch.setattr(executable, "_IN_MEMORY", 4)
-    before = run(range(300, 310))
-    assert run(range(310, 360)) < before + 30
+    before = run(range(300, 305))
+    assert run(range(305, 330)) < before + 15
     compiled = tc.metrics().compiles
     run([300])
     assert tc.metrics().compiles - compiled <= 1

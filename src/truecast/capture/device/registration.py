@@ -16,7 +16,7 @@ import torch
 
 from truecast import settings
 from truecast.capture import torch_autograd, torch_modules, torch_seam
-from truecast.capture.device import autocast, composites, convolution, handlers, storage
+from truecast.capture.device import autocast, composites, convolution, handlers, making, storage
 from truecast.capture.device.between import refuse_index
 from truecast.capture.device.checks import Guards
 from truecast.capture.device.dispatch import emit_spec, fresh
@@ -194,7 +194,7 @@ def _uploaded(func: Any, *args: Any, dtype: torch.dtype | None = None, **placeme
 
 
 def _factory(op: str) -> Callable[..., Any]:
-    handle = handlers.functional(overload(op))
+    handle = making.functional(overload(op))
     func = overload(op)
 
     def make(*args: Any, dtype: torch.dtype | None = None, **placement: Any) -> Any:

@@ -300,7 +300,7 @@ class Tape:
         programs = self._programs
         variants = programs.setdefault(key, [])
         programs.move_to_end(key)
-        if len(programs) > _MOST_PROGRAMS:
+        while len(programs) > _MOST_PROGRAMS:
             programs.popitem(last=False)
         for variant in reversed(variants):
             lifted = variant.lifted
