@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from truecast.capture import torch_seam
+from truecast.capture import torch_fake, torch_seam
 from truecast.capture.shapes import Shapes
 
 aten = torch.ops.aten
@@ -31,7 +31,7 @@ def described(result: Any) -> list[Any]:
     ],
 )
 def test_remembered_results_are_like_the_first(func: Any, shapes: list[Any], rest: Any) -> None:
-    with torch_seam.new_fake_mode() as mode:
+    with torch_fake.new_fake_mode() as mode:
         known = Shapes(mode)
         args = (*(torch.empty(s) for s in shapes), *rest)
         first, second, third = (known.run(func, args, {}) for _ in range(3))
@@ -42,7 +42,7 @@ def test_remembered_results_are_like_the_first(func: Any, shapes: list[Any], res
 
 
 def test_numbers_of_other_types_strides_and_dtypes_are_told_apart() -> None:
-    with torch_seam.new_fake_mode() as mode:
+    with torch_fake.new_fake_mode() as mode:
         known = Shapes(mode)
         integers = torch.empty(3, 4, dtype=torch.int64)
         for other in (1, 1.0, True, 1.0, 1):
@@ -54,7 +54,7 @@ def test_numbers_of_other_types_strides_and_dtypes_are_told_apart() -> None:
 
 
 def test_the_default_dtype_is_part_of_the_question() -> None:
-    with torch_seam.new_fake_mode() as mode:
+    with torch_fake.new_fake_mode() as mode:
         known, integers = Shapes(mode), torch.empty(3, dtype=torch.int64)
         assert known.run(aten.exp.default, (integers,), {}).dtype == torch.float32
         torch.set_default_dtype(torch.float64)
@@ -65,7 +65,7 @@ def test_the_default_dtype_is_part_of_the_question() -> None:
 
 
 def test_tensors_of_known_contents_keep_them() -> None:
-    with torch_seam.new_fake_mode() as mode:
+    with torch_fake.new_fake_mode() as mode:
         known, one = Shapes(mode), torch.tensor(1)
         known.run(aten.add.Tensor, (torch.empty((), dtype=torch.int64), 1), {})  # remembered, of unknown contents
         for _ in range(3):
@@ -74,7 +74,7 @@ def test_tensors_of_known_contents_keep_them() -> None:
 
 
 def test_a_result_in_its_arguments_memory_is_not_remembered() -> None:
-    with torch_seam.new_fake_mode() as mode:
+    with torch_fake.new_fake_mode() as mode:
         known, x = Shapes(mode), torch.empty(3, 4)
         for _ in range(2):
             assert torch_seam.storage_key(known.run(aten.view.default, (x, [12]), {})) == torch_seam.storage_key(x)

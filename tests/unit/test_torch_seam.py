@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-from truecast.capture import torch_seam
+from truecast.capture import torch_backend, torch_export, torch_fake, torch_seam
 
 
 def test_the_version_is_one_that_the_seam_was_written_for() -> None:
@@ -115,31 +115,31 @@ def test_without_modes_no_mode_sees_an_operation() -> None:
 
 
 def test_a_fake_tensor_like_another() -> None:
-    mode = torch_seam.new_fake_mode()
+    mode = torch_fake.new_fake_mode()
     real = torch.ones(4, 3, dtype=torch.bfloat16).t().requires_grad_()
-    fake = torch_seam.fake_like(real, mode)
+    fake = torch_fake.fake_like(real, mode)
     assert isinstance(fake, FakeTensor) and fake.is_leaf and fake.requires_grad
     assert (fake.shape, fake.stride(), fake.dtype) == (real.shape, real.stride(), real.dtype)
-    assert torch_seam.fake_mode_of(iter([1, real, fake])) is mode
+    assert torch_fake.fake_mode_of(iter([1, real, fake])) is mode
 
 
 def test_what_fake_tensors_raise_for_data() -> None:
-    with torch_seam.new_fake_mode() as mode, torch_seam.quiet_fake_tensors():
+    with torch_fake.new_fake_mode() as mode, torch_fake.quiet_fake_tensors():
         fake = torch.empty(3)
-        with pytest.raises(torch_seam.data_dependence()):
+        with pytest.raises(torch_fake.DATA_DEPENDENT):
             bool(fake.sum())
-        with pytest.raises(torch_seam.data_dependence()):
+        with pytest.raises(torch_fake.DATA_DEPENDENT):
             fake.nonzero()
     assert fake.fake_mode is mode
 
 
 def test_failures_of_fake_tensors_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     def fail() -> None:
-        with torch_seam.new_fake_mode(), pytest.raises(RuntimeError):
+        with torch_fake.new_fake_mode(), pytest.raises(RuntimeError):
             torch.empty(2, 3) @ torch.empty(2, 3)
 
     with caplog.at_level(logging.ERROR, "torch._subclasses.fake_tensor"):
-        with torch_seam.quiet_fake_tensors():
+        with torch_fake.quiet_fake_tensors():
             fail()
         assert caplog.records == []
         fail()
@@ -148,7 +148,7 @@ def test_failures_of_fake_tensors_are_not_logged(caplog: pytest.LogCaptureFixtur
 
 def test_vendor_kernels_are_left_out_and_put_back() -> None:
     before = torch._C._get_mkldnn_enabled()
-    with torch_seam.without_vendor_kernels():
+    with torch_fake.without_vendor_kernels():
         assert not torch._C._get_mkldnn_enabled()
     assert torch._C._get_mkldnn_enabled() is before
 
@@ -166,7 +166,7 @@ def test_dynamo_leaves_hidden_functions_alone() -> None:
         compiled.append(str(graph.graph))
         return graph
 
-    torch_seam.hide_from_dynamo(hidden)
+    torch_export.hide_from_dynamo(hidden)
     torch.compile(hidden, backend=backend)(torch.ones(2))
     assert compiled == []
     torch.compile(called, backend=backend)(torch.ones(2))
@@ -177,10 +177,10 @@ def test_dynamo_leaves_hidden_functions_alone() -> None:
 @pytest.mark.parametrize(("rows", "columns"), ((5, 3), (3, 5), (4, 4)))
 def test_the_shapes_of_least_squares_are_eagers(driver: str | None, rows: int, columns: int) -> None:
     lstsq = torch.ops.aten.linalg_lstsq.default
-    rule = torch_seam.fake_rule(lstsq)
+    rule = torch_fake.fake_rule(lstsq)
     assert rule is not None
     if rows > columns and driver in ("gelsd", "gelss"):
-        with pytest.raises(torch_seam.DATA_DEPENDENT), torch_seam.new_fake_mode():
+        with pytest.raises(torch_fake.DATA_DEPENDENT), torch_fake.new_fake_mode():
             rule(torch.empty(rows, columns), torch.empty(rows, 2), driver=driver)
         return
     for batch, right in (((), (rows,)), ((2, 1), (2, 1, rows)), ((2, 1), (2, 3, rows, 2)), ((2,), (2, rows, 1))):
@@ -191,7 +191,7 @@ def test_the_shapes_of_least_squares_are_eagers(driver: str | None, rows: int, c
 
 def test_the_shapes_of_ctc_are_eagers_where_lengths_are_numbers() -> None:
     ctc = torch.ops.aten._ctc_loss.default
-    rule = torch_seam.fake_rule(ctc)
+    rule = torch_fake.fake_rule(ctc)
     assert rule is not None
     given = (torch.randn(8, 2, 5).log_softmax(2), torch.tensor([[1, 3, 2, 1], [4, 1, 0, 0]]), (8, 6), (3, 2))
     assert [(t.shape, t.dtype) for t in rule(*given)] == [(t.shape, t.dtype) for t in ctc(*given)]
@@ -201,10 +201,10 @@ def test_the_shapes_of_ctc_are_eagers_where_lengths_are_numbers() -> None:
 @pytest.mark.parametrize("reduction", [0, 1, 2])
 def test_the_shapes_of_a_multilabel_loss_are_eagers(shape: tuple[int, ...], reduction: int) -> None:
     loss = torch.ops.aten.multilabel_margin_loss_forward.default
-    rule = torch_seam.fake_rule(loss)
+    rule = torch_fake.fake_rule(loss)
     assert rule is not None
     given = (torch.ones(shape), torch.zeros(shape, dtype=torch.int64), reduction)
-    with torch_seam.new_fake_mode(), torch_seam.quiet_fake_tensors():
+    with torch_fake.new_fake_mode(), torch_fake.quiet_fake_tensors():
         fake = rule(torch.empty(shape), torch.empty(shape, dtype=torch.int64), reduction)
     assert [(t.shape, t.dtype) for t in fake] == [(t.shape, t.dtype) for t in loss(*given)]
 
@@ -212,7 +212,7 @@ def test_the_shapes_of_a_multilabel_loss_are_eagers(shape: tuple[int, ...], redu
 def test_why_lengths_go_into_tensors() -> None:
     given = (torch.randn(8, 2, 5).log_softmax(2), torch.tensor([[1, 3, 2], [4, 1, 0]]), (8, 6), (3, 2))
     want = torch.nn.functional.ctc_loss(*given)
-    with torch_seam.lengths_in_tensors():
+    with torch_fake.lengths_in_tensors():
         torch.testing.assert_close(torch.nn.functional.ctc_loss(*given), want)
 
 
@@ -231,26 +231,26 @@ def test_a_module_converts_fake_parameters_by_a_swap_that_is_told() -> None:
         told.append((a.dtype, b.dtype))
         swap()
 
-    with torch_seam.swaps_told(swapped), torch_seam.new_fake_mode():
+    with torch_fake.swaps_told(swapped), torch_fake.new_fake_mode():
         layer = torch.nn.Linear(2, 2, bias=False).to(torch.bfloat16)
     assert told == [(torch.float32, torch.bfloat16)]
     assert layer.weight.dtype is torch.bfloat16
 
 
 def test_a_rebuilt_parameter_is_one() -> None:
-    made = torch_seam.rebuild_parameter(torch.ones(2), False, {})
+    made = torch_backend.rebuild_parameter(torch.ones(2), False, {})
     assert isinstance(made, nn.Parameter) and not made.requires_grad
 
 
 def test_a_rebuilt_tensor_is_where_it_was() -> None:
-    made = torch_seam.rebuild_from_cpu(torch.ones(2), torch.float64, "meta", True)
+    made = torch_backend.rebuild_from_cpu(torch.ones(2), torch.float64, "meta", True)
     assert (made.device.type, made.dtype, made.requires_grad) == ("meta", torch.float64, True)
 
 
 def test_an_overload_by_others_without_autograd() -> None:
-    assert torch_seam.composite_explicit(torch.ops.aten.relu.default) is None
+    assert torch_backend.composite_explicit(torch.ops.aten.relu.default) is None
     x = torch.ones(2, requires_grad=True)
-    made = torch_seam.composite_explicit(torch.ops.aten.zeros_like.default)(x)
+    made = torch_backend.composite_explicit(torch.ops.aten.zeros_like.default)(x)
     assert made.tolist() == [0.0, 0.0] and not made.requires_grad
 
 
@@ -262,8 +262,8 @@ class _Wrapper(torch.Tensor):
 
 def test_a_wrapper_is_made_of_what_its_arguments_say_by_position() -> None:
     device = torch.device("meta")
-    made = torch_seam.new_wrapper(_Wrapper, (2, 3), (1, 4), 5, None, torch.bfloat16, torch.strided, device)
+    made = torch_backend.new_wrapper(_Wrapper, (2, 3), (1, 4), 5, None, torch.bfloat16, torch.strided, device)
     assert type(made) is _Wrapper and made.shape == (2, 3) and made.stride() == (1, 4) and made.storage_offset() == 5
     assert made.dtype is torch.bfloat16 and made.device.type == "meta" and made.layout is torch.strided
-    made = torch_seam.new_wrapper(_Wrapper, (2, 3), None, None, None, torch.int8, torch.strided, device)
+    made = torch_backend.new_wrapper(_Wrapper, (2, 3), None, None, None, torch.int8, torch.strided, device)
     assert made.stride() == (3, 1) and made.storage_offset() == 0 and made.dtype is torch.int8

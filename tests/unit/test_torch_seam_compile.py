@@ -15,7 +15,7 @@ from torch.fx.experimental.proxy_tensor import PythonKeyTracer, make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from truecast.capture import torch_seam
+from truecast.capture import torch_export, torch_fake
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def stack_traces() -> list[str]:
 
 def test_exact_stack_traces_have_the_innermost_line_and_its_columns() -> None:
     before = PythonKeyTracer._filter_traceback_frames
-    with torch_seam.exact_stack_traces():
+    with torch_export.exact_stack_traces():
         traces = stack_traces()
     line = program.__code__.co_firstlineno + 1
     for trace, marked in zip(traces, ["1 - x", "(1 - x) * x"], strict=True):
@@ -61,15 +61,15 @@ def test_quiet_export_prints_nothing_and_still_raises(capfd: pytest.CaptureFixtu
     def export() -> None:
         torch.export.export(Branch(), (torch.ones(2),))
 
-    with pytest.raises(RuntimeError), torch_seam.quiet_export():
+    with pytest.raises(RuntimeError), torch_export.quiet_export():
         export()
     assert capfd.readouterr().err == ""
     assert not hasattr(torch.export._trace, "print")
     with pytest.raises(RuntimeError) as caught:
         export()
     assert "def forward" in capfd.readouterr().err  # it would have printed its graph
-    assert torch_seam.is_data_dependent(caught.value)
-    assert not torch_seam.is_data_dependent(RuntimeError("x"))
+    assert torch_fake.is_data_dependent(caught.value)
+    assert not torch_fake.is_data_dependent(RuntimeError("x"))
 
 
 def test_aot_autograd_gives_two_graphs_of_undecomposed_operations() -> None:
@@ -78,7 +78,7 @@ def test_aot_autograd_gives_two_graphs_of_undecomposed_operations() -> None:
     def compiler(name: str) -> Any:
         def compile(module: torch.fx.GraphModule, inputs: Any) -> Any:
             seen[name] = [str(n.target) for n in module.graph.nodes if n.op == "call_function"]
-            numbers = [torch_seam.program_input(n) for n in module.graph.nodes if n.op == "placeholder"]
+            numbers = [torch_export.program_input(n) for n in module.graph.nodes if n.op == "placeholder"]
             seen[f"{name} inputs"] = numbers
             return module.forward
 
@@ -87,8 +87,8 @@ def test_aot_autograd_gives_two_graphs_of_undecomposed_operations() -> None:
     sources: list[str] = []
 
     def backend(module: torch.fx.GraphModule, inputs: Any) -> Any:
-        sources.extend(torch_seam.placeholder_source(n) for n in module.graph.nodes if n.op == "placeholder")
-        return torch_seam.aot_autograd(module, inputs, forward=compiler("forward"), backward=compiler("backward"))
+        sources.extend(torch_export.placeholder_source(n) for n in module.graph.nodes if n.op == "placeholder")
+        return torch_export.aot_autograd(module, inputs, forward=compiler("forward"), backward=compiler("backward"))
 
     model = nn.Sequential(nn.LayerNorm(4))
     x = torch.linspace(-1, 1, 8).reshape(2, 4)
@@ -104,18 +104,18 @@ def test_specialise_fixes_a_symbolic_size() -> None:
     mode = FakeTensorMode(shape_env=ShapeEnv())
     context = StatelessSymbolicContext([DimDynamic.DYNAMIC, DimDynamic.STATIC])
     fake = mode.from_tensor(torch.ones(3, 4), symbolic_context=context)
-    assert not torch_seam.is_static(fake.shape[0])
-    torch_seam.specialise(fake)
-    assert torch_seam.is_static(fake.shape[0])
-    assert torch_seam.static_value(fake.shape[0]) == 3 and type(torch_seam.static_value(fake.shape[0])) is int
-    assert torch_seam.static_value(4) == 4
-    torch_seam.specialise(2)  # a plain number is what it is
+    assert not torch_export.is_static(fake.shape[0])
+    torch_export.specialise(fake)
+    assert torch_export.is_static(fake.shape[0])
+    assert torch_export.static_value(fake.shape[0]) == 3 and type(torch_export.static_value(fake.shape[0])) is int
+    assert torch_export.static_value(4) == 4
+    torch_export.specialise(2)  # a plain number is what it is
 
 
 def test_higher_order_operations_have_names() -> None:
-    assert torch_seam.higher_order_name(torch.ops.higher_order.cond) == "cond"
-    assert torch_seam.higher_order_name(torch.ops.aten.add.Tensor) is None
-    assert torch_seam.higher_order_name(sys.exit) is None
+    assert torch_export.higher_order_name(torch.ops.higher_order.cond) == "cond"
+    assert torch_export.higher_order_name(torch.ops.aten.add.Tensor) is None
+    assert torch_export.higher_order_name(sys.exit) is None
 
 
 def test_as_eager_sees_no_mode_and_no_tracing_kernels() -> None:
@@ -133,7 +133,7 @@ def test_as_eager_sees_no_mode_and_no_tracing_kernels() -> None:
 
     with enable_python_dispatcher():
         traced = [str(n.target) for n in make_fx(normalised)(torch.ones(1, 2)).graph.nodes]
-        with Mode(), torch_seam.as_eager(), Mode():
+        with Mode(), torch_export.as_eager(), Mode():
             normalised(torch.ones(1, 2))
     assert "aten.native_batch_norm.default" in seen
     assert seen.count("aten.native_batch_norm.default") == 1

@@ -15,7 +15,7 @@ import torch
 
 from truecast import dtypes
 from truecast.api import programs
-from truecast.capture.torch_seam import hide_from_dynamo
+from truecast.capture.torch_export import hide_from_dynamo
 from truecast.errors import UsageError
 from truecast.graph import Graph, Input, Node, Output, Value
 from truecast.lowering.calling_jax import OPERATION, Form, JaxFunction, find, learn

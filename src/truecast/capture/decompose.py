@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from truecast import dtypes, ops
-from truecast.capture import torch_seam
+from truecast.capture import torch_backend, torch_fake, torch_seam
 from truecast.dtypes import DType
 from truecast.graph import Argument, Graph, Node, Output, Token, Value, map_values
 from truecast.ops.schema import overload, schema
@@ -41,7 +41,7 @@ def definition_of(op: str) -> Callable[..., Any] | None:
     if torch_seam.is_implicit_composite(func):
         return func.decompose
     if row is None and is_custom(op):
-        return torch_seam.composite_explicit(func)  # the Python of a custom operation: a part of the program
+        return torch_backend.composite_explicit(func)  # the Python of a custom operation: a part of the program
     return None
 
 
@@ -185,7 +185,7 @@ def _traced(node: Node, definition: Callable[..., Any]) -> Graph:
     from truecast.capture.recorder import trace
 
     operands = list(node.inputs)
-    mode = torch_seam.new_fake_mode()
+    mode = torch_fake.new_fake_mode()
     with torch_seam.without_modes(), mode:
         tensors = tuple(torch.empty(v.shape, dtype=dtypes.torch_dtype(v.dtype)) for v in operands)
 

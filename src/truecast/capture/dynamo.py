@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from truecast.capture import torch_seam
+from truecast.capture import torch_export
 from truecast.capture.captured import Captured
 from truecast.capture.export import Placeholder, from_fx
 from truecast.capture.fx_sites import Places
@@ -42,8 +42,8 @@ def backend(
     """
     for node in module.graph.nodes:
         if node.op == "placeholder":
-            torch_seam.specialise(node.meta.get("example_value"))
-    roles = [_role(torch_seam.placeholder_source(node)) for node in module.graph.nodes if node.op == "placeholder"]
+            torch_export.specialise(node.meta.get("example_value"))
+    roles = [_role(torch_export.placeholder_source(node)) for node in module.graph.nodes if node.op == "placeholder"]
 
     places: Places = {}
 
@@ -63,7 +63,7 @@ def backend(
         return compile_part
 
     forward, backward = compiler("forward"), compiler("backward")
-    return torch_seam.aot_autograd(module, example_inputs, forward=forward, backward=backward)
+    return torch_export.aot_autograd(module, example_inputs, forward=forward, backward=backward)
 
 
 def on_device(module: Any, example_inputs: Sequence[Any], scope: Callable[[], AbstractContextManager[Any]]) -> Any:
@@ -80,7 +80,7 @@ def on_device(module: Any, example_inputs: Sequence[Any], scope: Callable[[], Ab
         call._boxed_call = True  # type: ignore[attr-defined]
         return call
 
-    return torch_seam.aot_autograd(module, example_inputs, forward=compiler, backward=compiler)
+    return torch_export.aot_autograd(module, example_inputs, forward=compiler, backward=compiler)
 
 
 def _boxed(captured: Captured, compile: Callable[[Captured], Runner]) -> Callable[..., Any]:
@@ -105,7 +105,7 @@ def _placeholders(part: torch.fx.GraphModule, roles: Sequence[tuple[InputKind, s
     found: dict[str, Placeholder] = {}
     for node in part.graph.nodes:
         if node.op == "placeholder":
-            index = torch_seam.program_input(node)
+            index = torch_export.program_input(node)
             found[node.name] = Placeholder(*roles[index]) if index is not None else Placeholder("input", node.name)
     return found
 

@@ -20,7 +20,7 @@ from torch.export.graph_signature import InputKind as ExportInput
 from torch.export.graph_signature import OutputKind as ExportOutput
 from torch.utils import _pytree as pytree
 
-from truecast.capture import decompose, fx_sites, torch_seam
+from truecast.capture import decompose, fx_sites, torch_export, torch_fake, torch_seam
 from truecast.capture.captured import Captured
 from truecast.capture.position import Tracker
 from truecast.capture.surroundings import modules_of
@@ -53,7 +53,7 @@ def trace_export(
     """
     module, owner = (fn_or_module, "") if isinstance(fn_or_module, torch.nn.Module) else _as_module(fn_or_module)
     try:
-        with torch_seam.quiet_export(), torch_seam.exact_stack_traces():
+        with torch_export.quiet_export(), torch_export.exact_stack_traces():
             program = torch.export.export(module, args, dict(kwargs or {}), strict=False)
     except TruecastError:
         raise
@@ -216,7 +216,7 @@ def _replay(
     sites: Mapping[torch.fx.Node, Site],
     on_violation: OnViolation,
 ) -> _Replayed:
-    mode = torch_seam.new_fake_mode()
+    mode = torch_fake.new_fake_mode()
     tape = Tape(fake_mode=mode, on_violation=on_violation)
     tracker = tape.tracker = _NodeTracker(sites)
     arguments: list[Any] = []
@@ -234,10 +234,10 @@ def _replay(
                 if entry.bound is not None:
                     bound[declared[index]] = entry.bound
         arguments.append(argument)
-    with torch_seam.as_eager(), torch_seam.without_vendor_kernels(), mode, tape:
+    with torch_export.as_eager(), torch_fake.without_vendor_kernels(), mode, tape:
         try:
             returned = _Interpreter(module, tracker).run(*arguments)
-        except torch_seam.data_dependence() as error:
+        except torch_fake.DATA_DEPENDENT as error:
             raise CaptureError(
                 "the size of a result depends on a tensor's contents",
                 where=_where(tracker.current),
@@ -245,7 +245,7 @@ def _replay(
                 why=f"a Graph has static shapes ({str(error).splitlines()[0]})",
                 help="mask to a fixed shape (torch.where, multiplication by a mask) instead of selecting",
             ) from None
-        except torch_seam.unsupported_by_fake_tensors() as error:
+        except torch_fake.unsupported_by_fake_tensors() as error:
             raise CaptureError(
                 "an operation can't run on fake tensors",
                 where=_where(tracker.current),
@@ -273,7 +273,7 @@ def _replay(
     return _Replayed(recorded_graph, values, bound, tuple(results), tuple(leaves), out_spec)
 
 
-def _fake(node: torch.fx.Node, mode: torch_seam.FakeTensorMode) -> Any:
+def _fake(node: torch.fx.Node, mode: torch_fake.FakeTensorMode) -> Any:
     """A fake tensor like the placeholder's value; a number is itself, a symbolic one its hint's value."""
     value = node.meta.get("val", node.meta.get("example_value"))
     if isinstance(value, torch.Tensor):
@@ -295,14 +295,14 @@ def _fake(node: torch.fx.Node, mode: torch_seam.FakeTensorMode) -> Any:
 
 def _static(extents: Sequence[Any], node: torch.fx.Node) -> list[Any]:
     for extent in extents:
-        if isinstance(extent, torch.SymInt | torch.SymFloat | torch.SymBool) and not torch_seam.is_static(extent):
+        if isinstance(extent, torch.SymInt | torch.SymFloat | torch.SymBool) and not torch_export.is_static(extent):
             raise CaptureError(
                 f"the input {node.name!r} has a dynamic shape",
                 values=f"[{', '.join(map(str, extents))}]",
                 why="XLA compiles for fixed shapes, and a Graph has them",
                 help="export without dynamic_shapes, once for each shape that is used",
             )
-    return [torch_seam.static_value(extent) for extent in extents]
+    return [torch_export.static_value(extent) for extent in extents]
 
 
 class _NodeTracker(Tracker):
@@ -347,7 +347,7 @@ class _Interpreter(torch.fx.Interpreter):
         return super().run_node(n)
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        name = torch_seam.higher_order_name(target)
+        name = torch_export.higher_order_name(target)
         if name is None:
             if target is torch.ops.aten._native_batch_norm_legit_no_training.default:  # as PyTorch's tracing has it
                 target, args = torch.ops.aten.native_batch_norm.default, (*args[:5], False, *args[5:])
@@ -418,7 +418,7 @@ def _op(node: torch.fx.Node) -> str:
 
 def _refuse(error: Exception) -> NoReturn:
     message = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    if torch_seam.is_data_dependent(error):
+    if torch_fake.is_data_dependent(error):
         what = "the program branches on a tensor's contents"
         why = f"torch.export runs it without contents ({message})"
         help = "compute both sides and choose with torch.where, or move the branch out of what is captured"

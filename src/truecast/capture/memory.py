@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 
 from truecast import dtypes
-from truecast.capture import torch_seam
+from truecast.capture import torch_fake, torch_seam
 from truecast.capture.aliasing import Alias, Emit, Step, memory_order, read
 from truecast.dtypes import DType
 from truecast.errors import CaptureError, UnsupportedError
@@ -56,7 +56,7 @@ class Memory:
 
     def __init__(
         self,
-        fake_mode: torch_seam.FakeTensorMode | None,
+        fake_mode: torch_fake.FakeTensorMode | None,
         emit: Emit[Value],
         identify: Callable[[torch.Tensor], tuple[InputKind, str]],
         name: Callable[[str], str],
@@ -142,14 +142,14 @@ class Memory:
         kept = None
         if kind != "input":
             with torch_seam.without_modes():
-                kept = tensor if isinstance(tensor, torch_seam.FakeTensor) else tensor.clone()
+                kept = tensor if isinstance(tensor, torch_fake.FakeTensor) else tensor.clone()
         self.inputs.append(Entry(value, kind, value.name, kept, Alias(value), literal=True))
         return value
 
     def literal(self, name: str) -> torch.Tensor | None:
         """The contents of an input that stands for Python numbers; None for any other."""
         entry = next((e for e in self.inputs if e.value.name == name), None)
-        if entry is None or not entry.literal or isinstance(entry.tensor, torch_seam.FakeTensor):
+        if entry is None or not entry.literal or isinstance(entry.tensor, torch_fake.FakeTensor):
             return None
         return entry.tensor
 
@@ -263,7 +263,7 @@ class Memory:
 
     def _twin(self, tensor: torch.Tensor) -> torch.Tensor | None:
         mode = self._fake_mode
-        if mode is None or (isinstance(tensor, torch_seam.FakeTensor) and tensor.fake_mode is mode):
+        if mode is None or (isinstance(tensor, torch_fake.FakeTensor) and tensor.fake_mode is mode):
             return None
         extent = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
         with torch_seam.without_modes(), mode:
@@ -272,7 +272,7 @@ class Memory:
 
     def _twin_in(self, root: Alias[Value], tensor: torch.Tensor) -> torch.Tensor | None:
         """The twin of a tensor that shares memory with a known one: a view of that one's twin."""
-        if self._fake_mode is None or isinstance(tensor, torch_seam.FakeTensor):
+        if self._fake_mode is None or isinstance(tensor, torch_fake.FakeTensor):
             return None
         twins = (twin for _, alias, _, twin in self._known.values() if alias.root is root and twin is not None)
         with torch_seam.without_modes(), self._fake_mode:

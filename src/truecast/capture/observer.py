@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from truecast import dtypes
-from truecast.capture import decompose, early_checks, recorder, torch_seam
+from truecast.capture import decompose, early_checks, recorder, torch_fake, torch_seam
 from truecast.capture.overloads import Overload, learn
 from truecast.capture.requests import Requests, numpy_form
 from truecast.capture.state import States
@@ -196,7 +196,7 @@ class ObservingTape(Tape):
 
     def explained(self, error: RuntimeError) -> Exception:
         """The same for a public function that reads memory without an operation: `.numpy()`."""
-        if torch_seam.reads_memory(error):
+        if torch_fake.reads_memory(error):
             self._position = self.tracker.here()
         return recorder.explained(error, self, "the program")
 
@@ -262,7 +262,7 @@ class ObservingTape(Tape):
         narrower = result.is_floating_point() and result.dtype.itemsize <= 2 and source.dtype.itemsize > 2
         if not narrower or not 1 < result.numel() <= _LARGEST_MEASURED or source.is_complex():
             return
-        if isinstance(result, torch_seam.FakeTensor) or result.is_meta or result.device.type != "cpu":
+        if isinstance(result, torch_fake.FakeTensor) or result.is_meta or result.device.type != "cpu":
             return
         with torch_seam.below_modes(), torch.no_grad():
             before, after = source.detach().flatten(), result.detach().flatten()
@@ -282,7 +282,7 @@ class ObservingTape(Tape):
         self.states.seen(optimizer, site, "between two steps")
         with torch_seam.without_modes(), torch.no_grad():
             for parameter in _narrow_parameters(optimizer):
-                if not isinstance(parameter, torch_seam.FakeTensor):
+                if not isinstance(parameter, torch_fake.FakeTensor):
                     self._before_step[id(parameter)] = parameter.detach().clone()
 
     def _step_ends(self, optimizer: torch.optim.Optimizer) -> None:
@@ -343,9 +343,9 @@ def _nothing() -> Iterator[None]:
 
 @contextmanager
 def _fakes(tape: ObservingTape) -> Iterator[None]:
-    mode = torch_seam.FakeTensorMode(allow_non_fake_inputs=True, static_shapes=True)
-    swaps = torch_seam.swaps_told(tape.memory.swap)
-    with torch_seam.without_vendor_kernels(), torch_seam.quiet_fake_tensors(), swaps, mode:
+    mode = torch_fake.FakeTensorMode(allow_non_fake_inputs=True, static_shapes=True)
+    swaps = torch_fake.swaps_told(tape.memory.swap)
+    with torch_fake.without_vendor_kernels(), torch_fake.quiet_fake_tensors(), swaps, mode:
         yield
 
 
@@ -367,7 +367,7 @@ def observe(
     leaves, in_spec = pytree.tree_flatten((args, kwargs))
     modules = modules_of(program, leaves)
     owned = [t for module, _ in modules for t in (*module.parameters(), *module.buffers())]
-    mode = torch_seam.fake_mode_of(iter([*leaves, *owned])) or torch_seam.new_fake_mode()
+    mode = torch_fake.fake_mode_of(iter([*leaves, *owned])) or torch_fake.new_fake_mode()
     tape = ObservingTape(fake_mode=mode)
     surroundings = Surroundings(tape, modules)
     name = recorder.name_of(program)

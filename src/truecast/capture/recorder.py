@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from truecast.capture import decompose, torch_seam
+from truecast.capture import decompose, torch_fake
 from truecast.capture.aliasing import read
 from truecast.capture.captured import Captured
 from truecast.capture.surroundings import Surroundings, modules_of
@@ -51,7 +51,7 @@ def trace(
     mode = None
     if fake:
         owned = [t for module, _ in modules for t in (*module.parameters(), *module.buffers())]
-        mode = torch_seam.fake_mode_of(iter([*leaves, *owned])) or torch_seam.new_fake_mode()
+        mode = torch_fake.fake_mode_of(iter([*leaves, *owned])) or torch_fake.new_fake_mode()
     tape = Tape(fake_mode=mode, on_violation=on_violation)
     surroundings = Surroundings(tape, modules)
     arguments, passed = declare(tape, surroundings, leaves, argument_names(program, args, kwargs), mode)
@@ -113,7 +113,7 @@ def recording(*, on_violation: OnViolation = "raise") -> Iterator[Recording]:
 
 
 def declare(
-    tape: Tape, surroundings: Surroundings, leaves: list[Any], names: list[str], mode: torch_seam.FakeTensorMode | None
+    tape: Tape, surroundings: Surroundings, leaves: list[Any], names: list[str], mode: torch_fake.FakeTensorMode | None
 ) -> tuple[tuple[str | None, ...], list[Any]]:
     """Makes the tensors among the arguments inputs; returns their value names, and what the program gets."""
     arguments: list[str | None] = []
@@ -124,8 +124,8 @@ def declare(
             arguments.append(None)
         else:
             tape.memory.refuse_other_than_dense(leaf)
-            if mode is not None and not isinstance(leaf, torch.nn.Parameter | torch_seam.FakeTensor):
-                given = torch_seam.fake_like(leaf, mode)
+            if mode is not None and not isinstance(leaf, torch.nn.Parameter | torch_fake.FakeTensor):
+                given = torch_fake.fake_like(leaf, mode)
             arguments.append(tape.memory.declare(given, "input", name).name)
             surroundings.watch(given, name)
         passed.append(given)
@@ -134,15 +134,15 @@ def declare(
 
 
 def run(
-    program: Callable[..., Any], args: Any, kwargs: Any, tape: Tape, mode: torch_seam.FakeTensorMode | None, name: str
+    program: Callable[..., Any], args: Any, kwargs: Any, tape: Tape, mode: torch_fake.FakeTensorMode | None, name: str
 ) -> Any:
     """Calls the program while the tape records; what only fake tensors raise is explained."""
     try:
         with ExitStack() as scope:
             if mode is not None:
-                scope.enter_context(torch_seam.without_vendor_kernels())
-                scope.enter_context(torch_seam.lengths_in_tensors())
-                scope.enter_context(torch_seam.quiet_fake_tensors())
+                scope.enter_context(torch_fake.without_vendor_kernels())
+                scope.enter_context(torch_fake.lengths_in_tensors())
+                scope.enter_context(torch_fake.quiet_fake_tensors())
                 scope.enter_context(_rare_collections())
                 scope.enter_context(mode)
             scope.enter_context(tape.tracker)
@@ -157,7 +157,7 @@ def run(
 def explained(error: Exception, tape: Tape, name: str) -> Exception:
     """The CaptureError for what only fake tensors raise; any other error as it is."""
     explained: CaptureError | None = None
-    if isinstance(error, torch_seam.data_dependence()) or torch_seam.reads_memory(error):
+    if isinstance(error, torch_fake.DATA_DEPENDENT) or torch_fake.reads_memory(error):
         explained = CaptureError(
             f"{name} asks for the contents of a tensor",
             where=tape.site,
@@ -167,7 +167,7 @@ def explained(error: Exception, tape: Tape, name: str) -> Exception:
             help="choose with torch.where, keep the number as a tensor, or mask to a fixed shape; "
             "for an optimizer's step count, fused=True (or capturable=True)",
         )
-    elif isinstance(error, torch_seam.unsupported_by_fake_tensors()):
+    elif isinstance(error, torch_fake.unsupported_by_fake_tensors()):
         explained = CaptureError(
             f"{name} can't run on fake tensors",
             where=tape.site,

@@ -11,14 +11,14 @@ from typing import Any
 
 import torch
 
-from truecast.capture import torch_seam
+from truecast.capture import torch_fake, torch_seam
 
 # (shape, strides, dtype, device) of one result; None for an undefined one.
 Description = tuple[Any, Any, torch.dtype, torch.device] | None
 
 
 class Shapes:
-    def __init__(self, mode: torch_seam.FakeTensorMode) -> None:
+    def __init__(self, mode: torch_fake.FakeTensorMode) -> None:
         self.mode = mode
         # Results by key: one description, several (a list or a tuple), or None where they are not to be remembered.
         self._known: dict[Any, tuple[type | None, list[Description]] | None] = {}
@@ -45,7 +45,7 @@ class Shapes:
 
     def _key(self, argument: Any) -> Any:
         kind = type(argument)
-        if kind is torch_seam.FakeTensor:
+        if kind is torch_fake.FakeTensor:
             if argument.constant is not None or argument.dtype.is_complex or argument.layout is not torch.strided:
                 raise _NotRemembered
             return (argument.shape, argument.stride(), argument.dtype, argument.device)
@@ -63,7 +63,7 @@ class Shapes:
             if leaf is None:
                 descriptions.append(None)
                 continue
-            plain = type(leaf) is torch_seam.FakeTensor and leaf.constant is None and leaf.layout is torch.strided
+            plain = type(leaf) is torch_fake.FakeTensor and leaf.constant is None and leaf.layout is torch.strided
             if not plain or leaf.storage_offset() or torch_seam.storage_key(leaf) in memory:
                 return None
             memory.add(torch_seam.storage_key(leaf))
@@ -73,7 +73,7 @@ class Shapes:
     def _make(self, shape: Any, stride: Any, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
         with torch_seam.below_modes():
             memory = torch.empty_strided(shape, stride, dtype=dtype, device="meta")
-        return torch_seam.FakeTensor(self.mode, memory, device)
+        return torch_fake.FakeTensor(self.mode, memory, device)
 
 
 class _NotRemembered(Exception):

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import torch
 
 from truecast import dtypes
-from truecast.capture import torch_seam
+from truecast.capture import torch_export, torch_fake, torch_seam
 from truecast.capture.aliasing import Step, memory_order, read, single_step, write
 from truecast.capture.contents import Contents, by_position, run
 from truecast.capture.functional import HIDDEN_WRITES, functional_form
@@ -54,7 +54,7 @@ class Tape(torch_seam.TorchDispatchMode):
     def __init__(
         self,
         *,
-        fake_mode: torch_seam.FakeTensorMode | None = None,
+        fake_mode: torch_fake.FakeTensorMode | None = None,
         unknown: InputKind = "constant",
         on_violation: OnViolation = "raise",
     ) -> None:
@@ -90,7 +90,7 @@ class Tape(torch_seam.TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         for cls in types:
-            is_whole = cls is torch_seam.FakeTensor or getattr(cls, "is_of_a_device", False)
+            is_whole = cls is torch_fake.FakeTensor or getattr(cls, "is_of_a_device", False)
             if not is_whole and not torch_seam.is_plain_tensor_class(cls):
                 return NotImplemented  # a subclass with its own dispatch: the tape sees what it does inside
         kwargs = kwargs or {}
@@ -115,7 +115,7 @@ class Tape(torch_seam.TorchDispatchMode):
             return self._record_constant(func, args[0])
         node_args, node_kwargs = self._encode(args), tuple([(k, self._encode(v)) for k, v in kwargs.items()])
         casts: dict[str, DType] = {}
-        if op.row is not None and op.row.contracts and (self._checks_real or torch_seam.FakeTensor in types):
+        if op.row is not None and op.row.contracts and (self._checks_real or torch_fake.FakeTensor in types):
             broken = violation(op.name, op.row, node_args, node_kwargs)
             if broken is not None and self._on_violation == "raise":
                 raise self._noted(broken.raised())
@@ -127,7 +127,7 @@ class Tape(torch_seam.TorchDispatchMode):
         given, named = self._cast(op, args, kwargs, casts) if casts else (args, kwargs)
         try:
             result = self._execute(func, given, named, remembered=op.role == "plain")
-        except torch_seam.DATA_DEPENDENT:
+        except torch_fake.DATA_DEPENDENT:
             known, result = self._answer(func, op, args, node_args, node_kwargs)
             if not known:
                 raise
@@ -175,7 +175,7 @@ class Tape(torch_seam.TorchDispatchMode):
     def _known_tensor(self, real: torch.Tensor) -> torch.Tensor:
         """A constant of the Graph."""
         assert self._shapes is not None
-        fake = torch_seam.fake_like(real, self._shapes.mode)
+        fake = torch_fake.fake_like(real, self._shapes.mode)
         self.memory.add(fake, self.memory.add_contents(real, "constant"))
         return fake
 
@@ -186,7 +186,7 @@ class Tape(torch_seam.TorchDispatchMode):
         try:
             if self._shapes is None:
                 return func(*args, **kwargs)
-            func = torch_seam.fake_rule(func) or func
+            func = torch_fake.fake_rule(func) or func
             return self._shapes.run(func, args, kwargs) if remembered else func(*args, **kwargs)
         except Exception as error:
             raise self._noted(error)  # noqa: B904  (the same exception)
@@ -299,7 +299,7 @@ class Tape(torch_seam.TorchDispatchMode):
         memory = self.memory
         if memory.knows(tensor):
             value = memory.read(tensor)
-        elif tensor.numel() == 1 and not isinstance(tensor, torch_seam.FakeTensor):
+        elif tensor.numel() == 1 and not isinstance(tensor, torch_fake.FakeTensor):
             with torch_seam.without_modes():
                 number = tensor.item()
             dtype, shape = memory.dtype(tensor), memory.shape(tensor)
@@ -441,4 +441,4 @@ class Tape(torch_seam.TorchDispatchMode):
 _SAME = frozenset((int, float, bool, str, type(None), complex))
 _TOKENS = frozenset((torch.device, torch.layout, torch.memory_format))
 
-torch_seam.hide_from_dynamo(Tape.__torch_dispatch__)
+torch_export.hide_from_dynamo(Tape.__torch_dispatch__)

@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from truecast.api.device import device
-from truecast.capture import torch_seam
+from truecast.capture import torch_backend
 from truecast.capture.device import registration
 from truecast.capture.device.tensor import show_as
 from truecast.numerics import scope
@@ -77,7 +77,7 @@ def _serve() -> None:
     global _serving
     if not _serving:
         _serving = True
-        torch_seam.register_kernels({name: _checked(make) for name, make in registration.factories().items()}, "XLA")
+        torch_backend.register_kernels({name: _checked(make) for name, make in registration.factories().items()}, "XLA")
 
 
 def _checked(make: Callable[..., Any]) -> Callable[..., Any]:
@@ -104,11 +104,11 @@ def _wrapped(real: torch.device) -> Iterator[None]:
         return call
 
     with ExitStack() as stack:
-        torch_seam.remember_constructors()
+        torch_backend.remember_constructors()
         for owner, names in _TRANSLATED:
             for name in names:
                 stack.enter_context(patch.object(owner, name, translating(getattr(owner, name))))
-        stack.enter_context(torch_seam.default_devices_as(lambda d: XLA if is_xla(d) else d))
+        stack.enter_context(torch_backend.default_devices_as(lambda d: XLA if is_xla(d) else d))
         stack.enter_context(patch.object(torch, "xla", torch.get_device_module(real), create=True))
         yield
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from truecast.capture import torch_seam
+from truecast.capture import torch_backend
 from truecast.capture.device.tensor import PjrtTensor
 
 # For an ATen name ("conv2d", "conv2d.padding"): lower_precision, float32, float32_dtype, promote, banned, or None.
@@ -23,7 +23,7 @@ def kernel(func: Any, name: str, lists: Lists) -> Callable[..., Any]:
 
     def run(*args: Any, **kwargs: Any) -> Any:
         rule = lists(name)
-        with torch_seam.without_autocast():
+        with torch_backend.without_autocast():
             if rule == "lower_precision":
                 args, kwargs = _cast((args, kwargs), torch.get_autocast_dtype("pjrt"))
             elif rule == "float32":

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from truecast.capture import torch_seam
+from truecast.capture import torch_backend
 from truecast.capture.device.checks import Check, within
 from truecast.capture.device.dispatch import demand
 from truecast.capture.device.state import state
@@ -24,7 +24,7 @@ def kernels() -> dict[str, Callable[..., Any]]:
 
 def _one_hot() -> Callable[..., Any]:
     name = "aten.one_hot.default"
-    whole = torch_seam.composite_implicit(overload(name))
+    whole = torch_backend.composite_implicit(overload(name))
 
     def run(self: torch.Tensor, num_classes: int = -1) -> Any:
         if isinstance(self, PjrtTensor) and self.dtype is torch.int64 and self.numel():
@@ -40,7 +40,7 @@ def _one_hot() -> Callable[..., Any]:
 
 def _quantile(called: str) -> Callable[..., Any]:
     name = f"aten.{called}.default"
-    whole = torch_seam.composite_implicit(overload(name))
+    whole = torch_backend.composite_implicit(overload(name))
 
     def run(self: torch.Tensor, q: torch.Tensor, *arguments: Any, **keywords: Any) -> Any:
         if isinstance(q, PjrtTensor) and q.dtype.is_floating_point and q.numel():

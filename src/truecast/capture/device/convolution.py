@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from truecast.capture import torch_seam
+from truecast.capture import torch_backend
 from truecast.ops.schema import overload
 
 aten = torch.ops.aten
@@ -29,7 +29,7 @@ def _agree(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None 
 
 
 def _forward(n: int) -> Callable[..., Any]:
-    whole = torch_seam.composite_implicit(overload(f"aten.conv{n}d.default"))
+    whole = torch_backend.composite_implicit(overload(f"aten.conv{n}d.default"))
     defaults: tuple[Any, ...] = (None, 1, 0, 1, 1)
 
     def run(*args: Any) -> Any:
@@ -42,7 +42,7 @@ def _forward(n: int) -> Callable[..., Any]:
 
 
 def _transposed(n: int) -> Callable[..., Any]:
-    whole = torch_seam.composite_implicit(overload(f"aten.conv_transpose{n}d.{'default' if n == 1 else 'input'}"))
+    whole = torch_backend.composite_implicit(overload(f"aten.conv_transpose{n}d.{'default' if n == 1 else 'input'}"))
     defaults: tuple[Any, ...] = (None, 1, 0, 0, 1, 1)
 
     def run(*args: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from truecast.capture import decompose, torch_seam
+from truecast.capture import decompose, torch_backend, torch_seam
 from truecast.capture.device import between, convolution, factorizations, indexing, recurrent, viewing, writing
 from truecast.capture.device.dispatch import op_name
 from truecast.capture.device.making import Handler, functional, on_cpu
@@ -144,7 +144,7 @@ def _usual(func: Any) -> Handler:
         factory = writing.factory_of(op)
         if factory is not None:
             return writing.factory_out(factory)
-        function = torch_seam.composite_explicit(func)
+        function = torch_backend.composite_explicit(func)
         return _decomposed(function) if function is not None else on_cpu
     if is_view(op):
         return _decomposed(func.decompose) if torch_seam.is_implicit_composite(func) else viewing.view(func)

@@ -10,7 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from truecast import settings
-from truecast.capture import torch_seam
+from truecast.capture import torch_backend, torch_seam
 from truecast.capture.device.dispatch import lazy_of, op_name, write
 from truecast.capture.device.held import refuse_unheld
 from truecast.capture.device.state import state
@@ -154,9 +154,9 @@ class Host:
     def reduced(self, tensor: PjrtTensor) -> Any:
         """A pickle that plain PyTorch reads: contents, to be put on the device again, or where map_location says."""
         if isinstance(tensor, torch.nn.Parameter):
-            return torch_seam.rebuild_parameter, (tensor.detach(), tensor.requires_grad, {})
+            return torch_backend.rebuild_parameter, (tensor.detach(), tensor.requires_grad, {})
         arguments = (self.download(tensor.detach()), tensor.dtype, str(state.shown), tensor.requires_grad)
-        return torch_seam.rebuild_from_cpu, arguments
+        return torch_backend.rebuild_from_cpu, arguments
 
 
 def written_arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:

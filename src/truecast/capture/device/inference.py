@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from truecast.capture import torch_seam
+from truecast.capture import torch_fake, torch_seam
 from truecast.capture.device.values import Meta, Slot
 from truecast.ops import lookup
 
-_FAKE = torch_seam.new_fake_mode()
+_FAKE = torch_fake.new_fake_mode()
 
 
 class SizedByContents(Exception):
@@ -32,17 +32,17 @@ def infer(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], operands: tu
 
     Raises SizedByContents, OnlyOnCpu, or the exception that PyTorch raises on the CPU.
     """
-    function = torch_seam.fake_rule(func) or func
+    function = torch_fake.fake_rule(func) or func
     try:
-        with torch_seam.without_modes(), torch_seam.quiet_fake_tensors(), _FAKE:
+        with torch_seam.without_modes(), torch_fake.quiet_fake_tensors(), _FAKE:
             fakes = [_empty(meta) for meta in operands]
             result = function(*_fill(args, fakes), **_fill(kwargs, fakes))
         _check_dimensions(func, args, kwargs, operands)
-    except torch_seam.data_dependence() as error:
+    except torch_fake.DATA_DEPENDENT as error:
         raise SizedByContents(str(error)) from None
     except NotImplementedError as error:
         raise OnlyOnCpu(str(error)) from None
-    except torch_seam.unsupported_by_fake_tensors() as error:
+    except torch_fake.unsupported_by_fake_tensors() as error:
         raise OnlyOnCpu(str(error)) from None
     except Exception as refusal:
         ask_the_cpu(func, args, kwargs, operands)

@@ -1,6 +1,6 @@
 """Makes `torch.device("pjrt")`: the backend's name, its module `torch.pjrt`, its factories.
 
-PyTorch's seam for a backend in pure Python; see torch_seam.register_backend.
+PyTorch's seam for a backend in pure Python; see torch_backend.register_backend.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from truecast import settings
-from truecast.capture import torch_autograd, torch_modules, torch_seam
+from truecast.capture import torch_autograd, torch_backend, torch_modules, torch_seam
 from truecast.capture.device import autocast, composites, convolution, handlers, making, storage
 from truecast.capture.device.between import refuse_index
 from truecast.capture.device.checks import Guards
@@ -86,7 +86,7 @@ class DeviceModule:
 
 def register(executor: Executor, autocast_names: Iterable[str], autocast_list: autocast.Lists) -> torch.device:
     """Registers the device, once in a process. autocast_names: all that any list knows; autocast_list: the policy's."""
-    torch_seam.register_backend(NAME, DeviceModule(), torch_autograd.DeviceGuard())
+    torch_backend.register_backend(NAME, DeviceModule(), torch_autograd.DeviceGuard())
     state.device = state.shown = torch.device(NAME, 0)
     state.tape = Tape(executor)
     state.guards = Guards()
@@ -95,18 +95,18 @@ def register(executor: Executor, autocast_names: Iterable[str], autocast_list: a
     state.tape.on_places = _look_at_modules
     state.dispatch = handlers.dispatch
     state.host = Host(state.tape)
-    torch_seam.register_kernels(factories())
-    torch_seam.register_kernels({"_copy_from": _copy_from})
-    torch_seam.register_kernels({"_pin_memory": _pin_memory}, "CPU")
-    torch_seam.storages_by(storage.make, NAME)
-    torch_seam.register_kernels(convolution.kernels() | composites.kernels(), "AutogradPrivateUse1")
+    torch_backend.register_kernels(factories())
+    torch_backend.register_kernels({"_copy_from": _copy_from})
+    torch_backend.register_kernels({"_pin_memory": _pin_memory}, "CPU")
+    torch_backend.storages_by(storage.make, NAME)
+    torch_backend.register_kernels(convolution.kernels() | composites.kernels(), "AutogradPrivateUse1")
     for key in ("PrivateUse1", "AutogradPrivateUse1"):
-        torch_seam.register_kernels(handlers.out_kernels(), key)
-    torch_seam.pass_autocast_by()
+        torch_backend.register_kernels(handlers.out_kernels(), key)
+    torch_backend.pass_autocast_by()
     torch.set_autocast_dtype(NAME, torch.bfloat16)
     casting = {name: func for name in autocast_names if (func := _overload(name)) is not None}
     kernels = {name: autocast.kernel(func, name, autocast_list) for name, func in casting.items()}
-    torch_seam.register_kernels(kernels, "AutocastPrivateUse1")
+    torch_backend.register_kernels(kernels, "AutocastPrivateUse1")
     torch_autograd.own_the_engine()
     torch_modules.keep_parameters(_crosses, ("_meta", "_alias"))
     state.registered = True

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from truecast.capture import torch_seam
+from truecast.capture import torch_backend, torch_seam
 from truecast.capture.device.state import state
 from truecast.capture.device.tensor import PjrtTensor
 
@@ -35,7 +35,7 @@ class PjrtStorage(torch.UntypedStorage):
 
 def make(*arguments: Any) -> PjrtStorage:
     """A storage of the device from what torch.UntypedStorage takes: a number of bytes, or a list of them."""
-    return torch_seam.new_storage(PjrtStorage, *arguments)
+    return torch_backend.new_storage(PjrtStorage, *arguments)
 
 
 def set_to(tensor: PjrtTensor, storage: Any, *place: Any, as_strided: AsStrided) -> PjrtTensor:

@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
-from truecast.capture import torch_seam
+from truecast.capture import torch_backend, torch_export
 from truecast.capture.aliasing import Alias
 from truecast.capture.device.state import state
 from truecast.capture.device.values import Lazy, Meta
 
-new_wrapper = torch_seam.new_wrapper
+new_wrapper = torch_backend.new_wrapper
 _strided = torch.strided
 _data: Any = torch.Tensor.data
 
@@ -140,5 +140,5 @@ def show_as(device: torch.device) -> None:
     PjrtTensor.is_xla = property(lambda self: device.type == "xla")
 
 
-torch_seam.hide_from_dynamo(PjrtTensor.__dict__["__torch_dispatch__"].__func__)
-torch_seam.plain_to_dynamo(PjrtTensor)
+torch_export.hide_from_dynamo(PjrtTensor.__dict__["__torch_dispatch__"].__func__)
+torch_export.plain_to_dynamo(PjrtTensor)
