@@ -34,7 +34,7 @@ def loss_of(model, x):
     return y.square().mean() + y.t()[0].sum() * 1e-3
 
 
-@pytest.mark.parametrize("backend", ["truecast", "eager", "aot_eager"])
+@pytest.mark.parametrize("backend", ["truecast", "inductor", "eager", "aot_eager"])
 def test_training_equals_eager(backend):
     torch._dynamo.reset()
     torch.manual_seed(0)
@@ -79,3 +79,34 @@ def test_another_shape_and_a_module():
     for rows in (2, 5):
         x = torch.randn(rows, 4, device=DEVICE)
         equal(compiled(x).detach(), model(x).detach().cpu(), CLOSE)
+
+
+@pytest.mark.parametrize("mode", ["default", "max-autotune", "reduce-overhead"])
+def test_the_default_backend_leaves_the_device_its_operations(mode):
+    torch._dynamo.reset()
+    here = nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.5))
+    there = copy.deepcopy(here).to(DEVICE)
+    x = torch.randn(5, 4, requires_grad=True)
+    y = x.detach().to(DEVICE).requires_grad_()
+    gradients = []
+    for model, given in ((torch.compile(there, mode=mode, fullgraph=True, dynamic=True), y), (there, y), (here, x)):
+        torch.manual_seed(7)
+        given.grad = None
+        model.train(model is not here)(given).square().sum().backward()
+        gradients.append(given.grad)
+    equal(gradients[0], gradients[1].cpu(), 0)
+    with torch.no_grad():
+        equal(torch.compile(there.eval(), mode=mode)(y), here(x), CLOSE)
+    assert torch.compile(lambda: torch.arange(3, device=DEVICE) * 2, mode=mode)().tolist() == [0, 2, 4]
+
+
+def test_graphs_without_the_device_are_inductors(monkeypatch):
+    from torch._inductor import compile_fx
+
+    seen = []
+    monkeypatch.setattr(compile_fx, "compile_fx", lambda module, inputs, **named: seen.append(inputs) or module)
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: x * 2)
+    assert compiled(torch.ones(2)).tolist() == [2.0, 2.0]
+    assert compiled(torch.ones(2, device=DEVICE)).tolist() == [2.0, 2.0]
+    assert len(seen) == 1

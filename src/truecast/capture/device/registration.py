@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from truecast import settings
-from truecast.capture import torch_autograd, torch_backend, torch_modules, torch_seam
+from truecast.capture import torch_autograd, torch_backend, torch_inductor, torch_modules, torch_seam
 from truecast.capture.device import autocast, composites, convolution, handlers, making, storage
 from truecast.capture.device.between import refuse_index
 from truecast.capture.device.checks import Guards
@@ -109,6 +109,7 @@ def register(executor: Executor, autocast_names: Iterable[str], autocast_list: a
     torch_backend.register_kernels(kernels, "AutocastPrivateUse1")
     torch_autograd.own_the_engine()
     torch_modules.keep_parameters(_crosses, ("_meta", "_alias"))
+    torch_inductor.leave_to_the_device(NAME)
     state.registered = True
     atexit.register(_wait_at_exit)
     return state.device
