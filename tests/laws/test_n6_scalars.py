@@ -90,3 +90,22 @@ def test_n6_a_scalar_input_takes_no_wider_category() -> None:
         "  why: a compiled program has fixed dtypes and shapes\n"
         "  help: convert the argument, or lower the program again with arguments like this one"
     )
+
+
+@pytest.mark.parametrize("accumulate", ["opmath", "same"])
+def test_n6_a_multiplier_input_is_rounded_once_as_the_literal_is(accumulate: str) -> None:
+    """alpha and beta aren't numeric: the rule itself brings them to the dtype that it computes with."""
+    policy = tc.Numerics(accumulate).with_rule(kind="contraction", compute="same", accumulate=accumulate)
+    a, b, c = (Value(name, dtypes.bfloat16, (8, 8)) for name in "abc")
+    out = Value("out", dtypes.bfloat16, (8, 8))
+
+    def scaled_product(alpha: object, *more: Input) -> Graph:
+        node = Node("aten.addmm.default", (a, b, c), (("beta", alpha), ("alpha", alpha)), (out,))
+        return Graph("product", (*map(Input, (a, b, c)), *more), (node,), (Output(out),)).verify()
+
+    x = X.reshape(8, 8)
+    alpha = Value("alpha", dtypes.float64, (), scalar=True)
+    compiled = tc.lower(scaled_product(alpha, Input(alpha, "scalar", "alpha")), numerics=policy).compile()
+    for number in (0.1, 1 + 2**-8 + 2**-40):
+        literal = tc.lower(scaled_product(number), numerics=policy).compile()(x, x, x)[0]
+        assert torch.equal(compiled(x, x, x, number)[0], literal)

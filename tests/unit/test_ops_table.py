@@ -19,7 +19,7 @@ from truecast.ops import contracts
 from truecast.ops.contract_rows import CONTRACTS
 from truecast.ops.operands import promoted_dtype, result_dtypes
 from truecast.ops.schema import schema
-from truecast.ops.table import RETURN_DTYPES, Demand, Kind, Promotion
+from truecast.ops.table import RETURN_DTYPES, Demand, Kind, Promotion, Range
 
 _TABLE_SOURCE = Path(ops.__file__).with_name("table.py").read_text()
 
@@ -67,6 +67,7 @@ def test_numeric_and_return_names_are_schema_arguments() -> None:
     for row in dict.fromkeys(ops.table().values()):
         known = {argument for name in row.names for argument in arguments[name]}
         assert set(row.numeric or ()) <= known, row
+        assert {name for name, _ in row.numbers} <= known, row
         for token in row.returns:
             names = {token} if token in RETURN_DTYPES else set(token.split("|"))
             assert names <= known | RETURN_DTYPES, row
@@ -92,6 +93,7 @@ def test_every_word_of_the_vocabulary_is_documented_and_used() -> None:
     for words, used in (
         (get_args(Kind), {row.kind for row in rows}),
         (get_args(Promotion), {row.promotion for row in rows}),
+        (get_args(Range), {kind for row in rows for _, kind in row.numbers}),
         (get_args(Demand), {c.demand for row in rows for c in row.contracts}),
     ):
         assert set(words) == used

@@ -348,13 +348,13 @@ def _rrelu_backward(
 
 @lowers("native_dropout_backward _masked_scale")
 def _dropout_backward(
-    ctx: Context, mask: Array, scale: float, grad_output: Array | None = None, self: Array | None = None
+    ctx: Context, mask: Array, scale: Any, grad_output: Array | None = None, self: Array | None = None
 ) -> Array:
     grad = grad_output if grad_output is not None else self
     assert grad is not None
     kept = mask if mask.dtype == np.dtype(bool) else lax.ne(mask, like(mask, 0))
     kept = lax.broadcast_in_dim(kept, grad.shape, range(grad.ndim - kept.ndim, grad.ndim))
-    return lax.mul(grad, lax.select(kept, like(grad, scale), _zero(grad)))
+    return lax.mul(grad, lax.select(kept, ctx.broadcast(ctx.number(scale, grad), grad), _zero(grad)))
 
 
 @lowers("glu")

@@ -42,11 +42,11 @@ def _rstd(ctx: Context, variance: Array, eps: float) -> Array:
     return lax.rsqrt(variance + ctx.constant(eps, variance))
 
 
-def _moved(ctx: Context, running: Array | None, batch: Array, momentum: float) -> Array | None:
+def _moved(ctx: Context, running: Array | None, batch: Array, momentum: Any) -> Array | None:
     """The running statistic, moved towards that of the batch by `momentum`."""
     if running is None:
         return None
-    return batch * ctx.constant(momentum, batch) + running * ctx.constant(1 - momentum, running)
+    return batch * ctx.number(momentum, batch) + running * ctx.number(1 - momentum, running)
 
 
 def _train(
@@ -56,7 +56,7 @@ def _train(
     bias: Array | None,
     running_mean: Array | None,
     running_var: Array | None,
-    momentum: float,
+    momentum: Any,
     eps: float,
 ) -> tuple[Results, Results]:
     """(output, mean, rstd) and the new (running mean, running variance)."""
@@ -92,7 +92,7 @@ def _batch_norm(
     running_mean: Array | None = None,
     running_var: Array | None = None,
     training: bool = False,
-    momentum: float = 0.0,
+    momentum: Any = 0.0,
     eps: float = 0.0,
 ) -> Results:
     if not training:
@@ -115,7 +115,7 @@ def _batch_norm_functional(
     running_mean: Array,
     running_var: Array,
     training: bool,
-    momentum: float,
+    momentum: Any,
     eps: float,
 ) -> Results:
     if not training:
@@ -132,7 +132,7 @@ def _batch_norm_no_training(
     bias: Array | None,
     running_mean: Array,
     running_var: Array,
-    momentum: float,
+    momentum: Any,
     eps: float,
 ) -> Results:
     return _evaluate(ctx, input, weight, bias, running_mean, running_var, eps)
@@ -152,7 +152,7 @@ def _batch_norm_no_update(
     bias: Array | None,
     running_mean: Array,
     running_var: Array,
-    momentum: float,
+    momentum: Any,
     eps: float,
 ) -> Results:
     return *_evaluate(ctx, input, weight, bias, running_mean, running_var, eps), _reserve(ctx)
@@ -166,7 +166,7 @@ def _batch_norm_with_update(
     bias: Array | None,
     running_mean: Array,
     running_var: Array,
-    momentum: float,
+    momentum: Any,
     eps: float,
 ) -> Results:
     results, moved = _train(ctx, input, weight, bias, running_mean, running_var, momentum, eps)

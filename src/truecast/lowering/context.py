@@ -24,6 +24,11 @@ from truecast.numerics.plan import Decision
 Array: TypeAlias = jax.Array
 
 
+def is_number(number: Any, value: int) -> bool:
+    """Whether `number` is a Python number that is part of the program, and is `value`."""
+    return isinstance(number, bool | int | float | complex) and number == value
+
+
 class Context:
     """One node being lowered.
 
@@ -159,6 +164,19 @@ class Context:
         if isinstance(number, jax.Array):
             return lax.convert_element_type(number, like.dtype)
         return self.constant(number, like)
+
+    def number(self, number: Any, like: Array) -> Array:
+        """A number of the schema's that isn't numeric (table.Op), or the 0-dim array of one that changes from call to
+        call, in `like`'s dtype: rounded once (law N6)."""
+        return self.scalar(self.ready(number, like.dtype), like)
+
+    def ready(self, number: Any, dtype: np.dtype[Any]) -> Any:
+        """A number, or the array of one, that rounds once when it is converted to `dtype` (law N6): XLA converts
+        float64 to 16 bits by way of float32, which rounds twice."""
+        narrow = dtypes.of(dtype)
+        if isinstance(number, jax.Array) and number.dtype == np.float64 and narrow.is_floating and narrow.is_narrow:
+            return lax.reduce_precision(number, dtypes.float64.exponent_bits, narrow.mantissa_bits)
+        return number
 
     def accumulated(self, x: Array) -> Array:
         """x in the accumulate dtype: what is added to a `dot` before it is rounded (a bias)."""

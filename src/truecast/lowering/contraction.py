@@ -12,7 +12,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from truecast.lowering.context import Array, Context
+from truecast.lowering.context import Array, Context, is_number
 from truecast.lowering.registry import lowers, register
 
 _MATRIX = (((1,), (0,)), ((), ()))
@@ -27,16 +27,12 @@ def _matmul(ctx: Context, a: Array, b: Array) -> Array:
 
 def _plus(ctx: Context, product: Array, addend: Array, beta: Any, alpha: Any) -> Array:
     """beta * addend + alpha * product in `accumulate`. As in PyTorch, beta = 0 ignores the addend's NaNs."""
-    if not _is(alpha, 1):
-        product = product * ctx.scalar(alpha, product)
-    if _is(beta, 0):
+    if not is_number(alpha, 1):
+        product = product * ctx.number(alpha, product)
+    if is_number(beta, 0):
         return product
     addend = jnp.broadcast_to(ctx.accumulated(addend), product.shape)
-    return product + (addend if _is(beta, 1) else addend * ctx.scalar(beta, product))
-
-
-def _is(number: Any, value: int) -> bool:
-    return isinstance(number, bool | int | float | complex) and number == value
+    return product + (addend if is_number(beta, 1) else addend * ctx.number(beta, product))
 
 
 register("mm mv bmm", lambda ctx, self, mat2=None, vec=None, **_: _matmul(ctx, self, mat2 if vec is None else vec))
@@ -74,7 +70,7 @@ def _addbmm(ctx: Context, self: Array, batch1: Array, batch2: Array, beta: Any =
 def _addr(ctx: Context, self: Array, vec1: Array, vec2: Array, beta: Any = 1, alpha: Any = 1) -> Array:
     if ctx.first.dtype.category == "bool":
         outer = vec1[:, None] & vec2[None, :]
-        return outer if _is(beta, 0) or beta is False else outer | jnp.broadcast_to(self, outer.shape)
+        return outer if is_number(beta, 0) or beta is False else outer | jnp.broadcast_to(self, outer.shape)
     return _plus(ctx, ctx.accumulated(vec1)[:, None] * ctx.accumulated(vec2)[None, :], self, beta, alpha)
 
 

@@ -23,7 +23,7 @@ _INT64, _FLOAT64, _COMPLEX128 = np.dtype("int64"), np.dtype("float64"), np.dtype
 def filled(ctx: Context, value: Any) -> Array:
     """The result, filled with a number or a 0-dim array."""
     if hasattr(value, "dtype"):
-        return broadcast_to(converted(value, ctx.dtype), ctx.shape)
+        return broadcast_to(converted(ctx.ready(value, ctx.dtype), ctx.dtype), ctx.shape)
     return lax.full(ctx.shape, number_in(value, ctx.dtype), ctx.dtype)
 
 

@@ -6,6 +6,7 @@ F.cross_entropy dispatches _log_softmax, then nll_loss_forward (2-d input) or nl
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
@@ -44,25 +45,25 @@ def _squared_slope(ctx: Context, self: Array, target: Array, _: float) -> Array:
     return ctx.constant(2, self) * (self - target)
 
 
-def _huber(ctx: Context, self: Array, target: Array, delta: float) -> Array:
-    distance, bound = lax.abs(self - target), ctx.constant(delta, self)
+def _huber(ctx: Context, self: Array, target: Array, delta: Any) -> Array:
+    distance, bound = lax.abs(self - target), ctx.number(delta, self)
     half = ctx.constant(0.5, self)
     return jnp.where(distance <= bound, half * distance * distance, bound * (distance - half * bound))
 
 
-def _huber_slope(ctx: Context, self: Array, target: Array, delta: float) -> Array:
-    difference, bound = self - target, ctx.constant(delta, self)
+def _huber_slope(ctx: Context, self: Array, target: Array, delta: Any) -> Array:
+    difference, bound = self - target, ctx.number(delta, self)
     return jnp.where(difference < -bound, -bound, jnp.where(difference > bound, bound, difference))
 
 
-def _smooth_l1(ctx: Context, self: Array, target: Array, beta: float) -> Array:
-    distance, bound = lax.abs(self - target), ctx.constant(beta, self)
+def _smooth_l1(ctx: Context, self: Array, target: Array, beta: Any) -> Array:
+    distance, bound = lax.abs(self - target), ctx.number(beta, self)
     half = ctx.constant(0.5, self)
     return jnp.where(distance < bound, half * distance * distance / bound, distance - half * bound)
 
 
-def _smooth_l1_slope(ctx: Context, self: Array, target: Array, beta: float) -> Array:
-    difference, bound = self - target, ctx.constant(beta, self)
+def _smooth_l1_slope(ctx: Context, self: Array, target: Array, beta: Any) -> Array:
+    difference, bound = self - target, ctx.number(beta, self)
     one = ctx.fill(1, difference)
     linear = jnp.where(difference <= -bound, -one, jnp.where(difference >= bound, one, difference / bound))
     return linear
@@ -77,12 +78,12 @@ def _soft_margin_slope(ctx: Context, self: Array, target: Array, _: float) -> Ar
     return -target * z / (z + ctx.constant(1, z))
 
 
-Elementwise = Callable[[Context, Array, Array, float], Array]
+Elementwise = Callable[[Context, Array, Array, Any], Array]
 
 
 def _register_elementwise(name: str, loss: Elementwise, slope: Elementwise) -> None:
     def forward(
-        ctx: Context, self: Array, target: Array, reduction: int = MEAN, delta: float = 1.0, beta: float | None = None
+        ctx: Context, self: Array, target: Array, reduction: int = MEAN, delta: Any = 1.0, beta: Any = None
     ) -> Array:
         self, target = _broadcast(self, target)
         return reduced(ctx, loss(ctx, self, target, delta if beta is None else beta), reduction)
@@ -93,8 +94,8 @@ def _register_elementwise(name: str, loss: Elementwise, slope: Elementwise) -> N
         self: Array,
         target: Array,
         reduction: int,
-        delta: float = 1.0,
-        beta: float | None = None,
+        delta: Any = 1.0,
+        beta: Any = None,
     ) -> Array:
         self, target = _broadcast(self, target)
         return upstream(ctx, grad_output, self, reduction) * slope(ctx, self, target, delta if beta is None else beta)

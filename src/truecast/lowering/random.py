@@ -18,7 +18,7 @@ from jax import lax
 
 from truecast import dtypes
 from truecast.dtypes import DType
-from truecast.lowering.context import Array, Context
+from truecast.lowering.context import Array, Context, is_number
 from truecast.lowering.registry import lowers, register
 from truecast.lowering.sorting import ordered
 
@@ -50,7 +50,7 @@ def open_unit(key: Array, shape: Sequence[int], dtype: Any) -> Array:
     return lax.max(u, lax.full_like(u, 2.0**-54 if dtype == jnp.float64 else 2.0**-25))
 
 
-def _uniform(ctx: Context, low: float, high: float) -> Array:
+def _uniform(ctx: Context, low: Any, high: Any) -> Array:
     """Uniform over [low, high) in steps that the result's own dtype can hold, so that rounding never makes 1.0."""
     dtype = ctx.first.dtype
     real = dtypes.real_of(dtype)
@@ -59,9 +59,9 @@ def _uniform(ctx: Context, low: float, high: float) -> Array:
 
     def draw(key: Array) -> Array:
         u = unit(key, ctx.shape, width, digits)
-        if (low, high) == (0, 1):
+        if is_number(low, 0) and is_number(high, 1):
             return u
-        return lax.add(lax.mul(u, lax.full_like(u, high - low)), lax.full_like(u, low))
+        return lax.add(lax.mul(u, ctx.broadcast(ctx.number(high - low, u), u)), ctx.broadcast(ctx.number(low, u), u))
 
     if dtype.category == "complex":
         return lax.complex(*map(draw, jax.random.split(ctx.key)))
@@ -205,21 +205,26 @@ def bernoulli(ctx: Context, self: Array) -> Array:
     return _as_result(ctx, _chance(ctx, self, drawing_dtype(ctx.first.dtype)))
 
 
-@lowers("bernoulli.p bernoulli.Tensor")
+@lowers("bernoulli.p")
 def bernoulli_p(ctx: Context, self: Array, p: Any) -> Array:
-    return _as_result(ctx, _chance(ctx, p, jnp.float32 if isinstance(p, float | int) else _wide_enough(p)))
+    return _as_result(ctx, _chance(ctx, p, jnp.float32))
+
+
+@lowers("bernoulli.Tensor")
+def bernoulli_of(ctx: Context, self: Array, p: Array) -> Array:
+    return _as_result(ctx, _chance(ctx, p, _wide_enough(p)))
 
 
 @lowers("native_dropout")
-def native_dropout(ctx: Context, input: Array, p: float, train: bool | None) -> tuple[Array, Array]:
+def native_dropout(ctx: Context, input: Array, p: Any, train: bool | None) -> tuple[Array, Array]:
     """input * kept / (1 - p), rounded once: a dropped infinity is NaN, as in PyTorch."""
-    if train is False or p == 0 or input.size == 0:
+    if train is False or is_number(p, 0) or input.size == 0:
         # Of an empty tensor PyTorch's mask has the input's dtype.
         mask = ctx.outputs[1]
         return input, lax.full(ctx.shape, True, jnp.bool_ if mask is None else ctx.held(mask))
     kept = _chance(ctx, 1 - p, jnp.float32)
     width = jnp.float64 if input.dtype in (jnp.float64, jnp.complex128) else jnp.float32  # as it is held (law N11)
-    scale = lax.full(ctx.shape, 0.0 if p == 1 else 1 / (1 - p), width)
+    scale = _drawn(0.0 if is_number(p, 1) else 1 / (1 - p), width, ctx.shape)
     factor = lax.select(kept, scale, lax.full_like(scale, 0))
     if ctx.first.dtype.category == "complex":
         return lax.mul(input, lax.complex(factor, lax.full_like(factor, 0))), kept

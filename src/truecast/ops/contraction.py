@@ -1,22 +1,23 @@
 """Contractions: products summed along a shared axis. Imports the table's vocabulary only.
 
-beta and alpha aren't numeric: they never promote, and a rule has to see a Python 0 or 1 as such (beta = 0 ignores
-the addend's NaNs).
+beta and alpha aren't numeric: they never promote, and a rule has to see a Python 0 as such (beta = 0 ignores the
+addend's NaNs).
 """
 
-from truecast.ops.table import rows
+from truecast.ops.table import Range, rows
 
 _PRODUCTS = "products along the shared axis"
+_FACTORS: dict[str, Range] = {"beta": "nonzero", "alpha": "nonzero"}
 
 ROWS = (
     *rows("mm", "contraction", numeric="self mat2", accumulates=_PRODUCTS),
     *rows("bmm", "contraction", numeric="self mat2", accumulates=_PRODUCTS),
     *rows("mv", "contraction", numeric="self vec", accumulates=_PRODUCTS),
     *rows("dot vdot", "contraction", numeric="self tensor other", accumulates=_PRODUCTS),
-    *rows("addmm", "contraction", numeric="self mat1 mat2", accumulates=_PRODUCTS),
-    *rows("addmv", "contraction", numeric="self mat vec", accumulates=_PRODUCTS),
-    *rows("addr", "contraction", "promote", numeric="self vec1 vec2", accumulates="one product"),
-    *rows("baddbmm addbmm", "contraction", numeric="self batch1 batch2", accumulates=_PRODUCTS),
+    *rows("addmm", "contraction", numeric="self mat1 mat2", accumulates=_PRODUCTS, numbers=_FACTORS),
+    *rows("addmv", "contraction", numeric="self mat vec", accumulates=_PRODUCTS, numbers=_FACTORS),
+    *rows("addr", "contraction", "promote", numeric="self vec1 vec2", accumulates="one product", numbers=_FACTORS),
+    *rows("baddbmm addbmm", "contraction", numeric="self batch1 batch2", accumulates=_PRODUCTS, numbers=_FACTORS),
     *rows("_int_mm", "contraction", returns="int32", accumulates=_PRODUCTS),
     *rows("_grouped_mm", "contraction", numeric="self mat2 bias", accumulates=_PRODUCTS),
     # transformers' mixtures of experts under torch.compile: registered by that library, groups as in _grouped_mm.

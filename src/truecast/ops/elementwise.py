@@ -78,6 +78,6 @@ ROWS = (
     *rows("_prelu_kernel_backward rrelu_with_noise_backward", "elementwise"),
     *rows("log_sigmoid_backward", "elementwise", numeric="grad_output self"),
     *rows("logit_backward", "elementwise", numeric="grad_output self"),
-    *rows("native_dropout_backward", "elementwise", "int_to_float", numeric="grad_output"),
+    *rows("native_dropout_backward", "elementwise", "int_to_float", numeric="grad_output", numbers={"scale": "any"}),
     *rows("_masked_scale", "elementwise", numeric="self"),
 )

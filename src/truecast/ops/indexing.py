@@ -13,7 +13,7 @@ ROWS = (
     *rows("embedding", "indexing", numeric="weight"),
     *rows("nonzero nonzero_static", "indexing", numeric="self", returns="int64"),
     # Writing.
-    *rows("masked_fill", "indexing", "first", numeric="self value"),
+    *rows("masked_fill", "indexing", "first", numeric="self value", numbers={"value": "held"}),
     *rows("masked_scatter", "indexing", "first", numeric="self source"),
     *rows("masked_scatter_backward", "indexing", numeric="grad_output"),
     *rows("index_fill", "indexing", "first", numeric="self value"),

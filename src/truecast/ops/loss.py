@@ -5,9 +5,25 @@ from truecast.ops.table import rows
 _MEAN = "the elements' losses"
 
 ROWS = (
-    *rows("mse_loss smooth_l1_loss", "loss", "promote", numeric="self target", accumulates=_MEAN),
+    *rows("mse_loss", "loss", "promote", numeric="self target", accumulates=_MEAN),
+    *rows(
+        "smooth_l1_loss",
+        "loss",
+        "promote",
+        numeric="self target",
+        accumulates=_MEAN,
+        numbers={"beta": "positive"},
+    ),
     *rows("soft_margin_loss", "loss", "int_to_float", numeric="self target", accumulates=_MEAN, returns="self"),
-    *rows("huber_loss", "loss", "promote", numeric="self target", accumulates=_MEAN, returns="self"),
+    *rows(
+        "huber_loss",
+        "loss",
+        "promote",
+        numeric="self target",
+        accumulates=_MEAN,
+        returns="self",
+        numbers={"delta": "positive"},
+    ),
     *rows(
         "binary_cross_entropy",
         "loss",
@@ -26,13 +42,21 @@ ROWS = (
     *rows("multi_margin_loss", "loss", numeric="self weight", accumulates=_MEAN),
     *rows("multilabel_margin_loss_forward", "loss", numeric="self", accumulates=_MEAN),
     *rows(
-        "mse_loss_backward smooth_l1_loss_backward",
+        "mse_loss_backward",
         "loss",
         "promote",
         numeric="grad_output self target",
         returns="self",
     ),
-    *rows("huber_loss_backward", "loss", numeric="grad_output self target"),
+    *rows(
+        "smooth_l1_loss_backward",
+        "loss",
+        "promote",
+        numeric="grad_output self target",
+        returns="self",
+        numbers={"beta": "positive"},
+    ),
+    *rows("huber_loss_backward", "loss", numeric="grad_output self target", numbers={"delta": "positive"}),
     *rows("soft_margin_loss_backward", "loss", "promote", numeric="grad_output self target"),
     *rows("binary_cross_entropy_backward", "loss", numeric="grad_output self target weight"),
     *rows("nll_loss_backward nll_loss2d_backward", "loss", numeric="grad_output self weight total_weight"),

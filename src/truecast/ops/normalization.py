@@ -67,6 +67,7 @@ ROWS = (
         numeric="input weight bias running_mean running_var",
         accumulates=_MOMENTS,
         returns=f"{_BATCH_NORM} running_mean running_var",
+        numbers={"momentum": "any"},
     ),
     *rows(  # the fourth result is what cuDNN keeps for the backward
         "_batch_norm_with_update _batch_norm_no_update cudnn_batch_norm",

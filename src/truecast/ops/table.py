@@ -56,6 +56,18 @@ RETURN_DTYPES = frozenset(
 )
 
 
+# Which values of a Python number one program computes with alike (Op.numbers); another value is part of the program.
+Range = Literal[
+    "any",  # all of them
+    "nonzero",  # 0 means something else: the operand that it multiplies is ignored, NaNs included
+    "positive",  # 0 means something else, or PyTorch refuses it, as it does those below
+    "not_negative",  # PyTorch refuses others
+    "chance",  # 0 to 1: PyTorch refuses others
+    "inside",  # between 0 and 1; 0 and 1 mean something else, and PyTorch refuses others
+    "end",  # that of an interval whose ends are in order and within every floating dtype: PyTorch refuses others
+    "held",  # what the first operand's dtype holds: PyTorch refuses others
+]
+
 Demand = Literal[
     "same",  # the operands have one dtype, or one in `allowed`
     "allowed",  # the one operand's dtype is in `allowed`
@@ -100,6 +112,8 @@ class Op:
     accumulates: what it sums, in words, if it accumulates (law N4); "" otherwise.
     contracts: demands on the operands' dtypes, in PyTorch's order of checking.
     returns: the dtype of each returned tensor as RETURN_DTYPES describes; () means "result" for all of them.
+    numbers: Python numbers that are computed with besides the numeric arguments, each with the range in which it may
+        change from call to call without another program (law N6). Elementwise rows need none: their numbers all may.
     exact: defined by the bits of the promoted dtype (nextafter), so that no policy may compute it in another.
     """
 
@@ -110,6 +124,7 @@ class Op:
     accumulates: str = ""
     contracts: tuple[Contract, ...] = ()
     returns: tuple[str, ...] = ()
+    numbers: tuple[tuple[str, Range], ...] = ()
     exact: bool = False
 
 
@@ -122,6 +137,7 @@ def rows(
     accumulates: str = "",
     contracts: tuple[Contract, ...] = (),
     returns: str = "",
+    numbers: dict[str, Range] | None = None,
     exact: bool = False,
 ) -> Iterator[Op]:
     """A row shared by the space-separated `names`; `numeric` and `returns` are space-separated as well."""
@@ -133,5 +149,6 @@ def rows(
         accumulates,
         contracts,
         tuple(returns.split()),
+        tuple((numbers or {}).items()),
         exact,
     )

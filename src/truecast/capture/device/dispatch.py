@@ -16,19 +16,17 @@ from truecast.capture.device.contracts import broken_contract
 from truecast.capture.device.held import refuse_unheld
 from truecast.capture.device.inference import OnlyOnCpu, SizedByContents, ask_the_cpu, infer
 from truecast.capture.device.lowered_graph import of_one
+from truecast.capture.device.scalars import changing
 from truecast.capture.device.state import state
 from truecast.capture.device.tensor import PjrtTensor
 from truecast.capture.device.values import Lazy, Meta, Record, ScalarSlot, Slot, Spec
 from truecast.errors import UnsupportedError
-from truecast.ops import lookup
 from truecast.ops.operands import draws_random_bits
 from truecast.ops.schema import schema
 
 Recorded = tuple[Spec, tuple[Lazy | None, ...]]
 _NUMBERS = frozenset((bool, int, float, complex))
 _PLACEMENT = frozenset(("device", "layout", "pin_memory", "non_blocking"))
-# Operations outside of elementwise arithmetic whose number is computed with, not a shape or a flag.
-_FILLS = {"aten.full.default": "fill_value", "aten.fill.Scalar": "value", "aten.full_like.default": "fill_value"}
 _FRAMES_INSIDE = 2  # a handler and handlers.dispatch stand between a Recorder and the program, at least
 
 
@@ -41,14 +39,15 @@ class OffDevice(Exception):
 
 class Recorder:
     """Records calls of one functional overload. specs: what is known of them, by call; for one that
-    leaves the device, OffDevice's `counted`."""
+    leaves the device, OffDevice's `counted`. liftable, ranged: where numbers are that may change (law N6), and where
+    those that may while they are in range."""
 
-    __slots__ = ("func", "liftable", "name", "plain", "specs")
+    __slots__ = ("func", "liftable", "name", "plain", "ranged", "specs")
 
     def __init__(self, func: Any) -> None:
         self.func = func
         self.name = op_name(func)
-        self.liftable = _liftable(self.name)
+        self.liftable, self.ranged = changing(self.name)
         self.plain = _plain(self.name)
         self.specs: dict[tuple[Any, ...], Spec | bool] = {}
 
@@ -57,7 +56,7 @@ class Recorder:
         key: list[Any] = []
         operands: list[Lazy] = []
         numbers: list[Any] = []
-        liftable, plain = self.liftable, self.plain
+        liftable, ranged, plain = self.liftable, self.ranged, self.plain
         for index, argument in enumerate(args):
             if type(argument) is PjrtTensor:
                 alias = argument._alias
@@ -69,12 +68,13 @@ class Recorder:
                 key.append(type(argument))
                 numbers.append(argument)
             else:
-                _take(argument, False, key, operands, numbers)
+                _take(argument, index in ranged and ranged[index](argument, args), key, operands, numbers)
         if kwargs:
             for name, argument in kwargs.items():
                 if name not in _PLACEMENT:
                     key.append(name)
-                    _take(argument, name in liftable, key, operands, numbers)
+                    lifts = name in liftable or (name in ranged and ranged[name](argument, args))
+                    _take(argument, lifts, key, operands, numbers)
         found = tuple(key)
         spec = self.specs.get(found)
         if spec is None:
@@ -92,13 +92,17 @@ class Recorder:
         state.tape.append(record)
         return spec, outputs
 
+    def _lifts(self, place: Any, argument: Any, args: tuple[Any, ...]) -> bool:
+        """Whether a number at that place of a call is none of its Spec's."""
+        return place in self.liftable or (place in self.ranged and self.ranged[place](argument, args))
+
     def _new(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], given: list[Lazy], numbers: tuple[Any, ...]
     ) -> Spec | bool:
         shape = _Template()
-        template = tuple([shape.of(a, i in self.liftable) for i, a in enumerate(args)])
+        template = tuple([shape.of(a, self._lifts(i, a, args)) for i, a in enumerate(args)])
         named = tuple(
-            [(name, shape.of(a, name in self.liftable)) for name, a in kwargs.items() if name not in _PLACEMENT]
+            [(name, shape.of(a, self._lifts(name, a, args))) for name, a in kwargs.items() if name not in _PLACEMENT]
         )
         metas = tuple(shape.metas)
         for argument in (*args, *kwargs.values()):
@@ -212,18 +216,6 @@ def _draw(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:
 
 def op_name(func: Any) -> str:
     return f"{func.namespace}.{func._opname}.{func._overloadname}"
-
-
-def _liftable(op: str) -> frozenset[Any]:
-    """Positions and names of arguments that are numbers to compute with, not shapes or flags."""
-    row = lookup(op)
-    members: set[Any] = set()
-    if row is not None and (row.kind == "elementwise" or op in _FILLS):
-        for index, parameter in enumerate(schema(op).parameters):
-            numeric = row.numeric is None or parameter.name in row.numeric or parameter.name == _FILLS.get(op)
-            if parameter.cls in ("scalar", "tensor") and numeric:  # y * 2.0 is mul.Tensor with a number for a tensor
-                members |= {parameter.name} if parameter.keyword_only else {index, parameter.name}
-    return frozenset(members)
 
 
 # Types of arguments of which equal ones mean the same: no number that may be 1, 1.0 or True.

@@ -11,7 +11,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
-from truecast.capture.device.values import Lazy, Record
+from truecast.capture.device.values import Lazy, Record, ScalarSlot, Slot, Spec
+from truecast.ops.schema import bind
 
 _REMEMBERED = 256  # programs compared with, and reasons kept: the newest
 
@@ -31,16 +32,14 @@ class Log:
     def __init__(self) -> None:
         self.reasons: deque[str] = deque(maxlen=_REMEMBERED)
         self._seen: deque[_Seen] = deque(maxlen=_REMEMBERED)
-        self._texts: dict[int, str] = {}
+        self._specs: dict[int, Spec] = {}
 
     def program(
         self, records: list[Record], inputs: list[Lazy], kept: list[Lazy], donated: tuple[int, ...], policy: Hashable
     ) -> None:
         """A program that has no predecessor of the same key."""
         specs = tuple([record.spec.number for record in records])
-        for record in records:
-            if record.spec.number not in self._texts:
-                self._texts[record.spec.number] = repr(record.spec)
+        self._specs.update((record.spec.number, record.spec) for record in records)
         now = _Seen(
             specs, tuple([record.spec.op for record in records]), donated, tuple([lazy.number for lazy in kept]), policy
         )
@@ -73,13 +72,15 @@ class Log:
             matcher = difflib.SequenceMatcher(None, before.specs, now.specs, autojunk=False)
             tag, a, a_end, b, b_end = next(code for code in matcher.get_opcodes() if code[0] != "equal")
             if tag == "delete":
-                gone = self._texts.get(before.specs[a], "an operation")
+                gone = self._specs[before.specs[a]]
                 return f"{gone} is not there any more ({a_end - a} fewer from operation {a + 1} on)"
-            site = records[b].position.site()
-            new = self._texts[now.specs[b]]
+            site, new = records[b].position.site(), records[b].spec
             if tag == "insert":
                 return f"{new} at {site} is new ({b_end - b} more from operation {b + 1} on)"
-            return f"operation {b + 1} is {new} at {site}, where the nearest program has {self._texts[before.specs[a]]}"
+            old = self._specs[before.specs[a]]
+            if repr(old) == repr(new):
+                return f"operation {b + 1}, {new.op} at {site}: {_in_detail(old, new, records[b].scalars)}"
+            return f"operation {b + 1} is {new} at {site}, where the nearest program has {old}"
         if before.policy != now.policy:
             return "the same operations under another policy of numerics (law N9)"
         if before.donated != now.donated:
@@ -87,6 +88,36 @@ class Log:
         if before.kept != now.kept:
             return f"the same operations, but {len(now.kept)} results are still wanted instead of {len(before.kept)}"
         return "the same operations on operands that are connected otherwise"
+
+
+def _in_detail(old: Spec, new: Spec, numbers: tuple[Any, ...]) -> str:
+    """What differs between two Specs of one operation on operands of the same dtypes and shapes."""
+    before, now = bind(old.op, old.args, old.kwargs), bind(new.op, new.args, new.kwargs)
+    differing = [name for name in now if _plain(before[name]) != _plain(now[name])]
+    shown = [
+        f"{name} is {_shown(now[name], numbers)} where the nearest program has {_shown(before[name], ())}"
+        for name in differing
+    ]
+    for index, (was, meta) in enumerate(zip(old.metas, new.metas, strict=True)):
+        if was is not meta:
+            here, there = (f"strides {m.strides} from element {m.offset} on" for m in (meta, was))
+            shown.append(f"operand {index + 1} has {here} where the nearest program's has {there}")
+    return "; ".join(shown) or "it was recorded under another policy of numerics"
+
+
+def _plain(argument: Any) -> Any:
+    """What tells one argument of a Spec from another: 1, 1.0 and True differ."""
+    if isinstance(argument, list | tuple):
+        return tuple([_plain(item) for item in argument])
+    return type(argument), argument.index if isinstance(argument, Slot) else repr(argument)
+
+
+def _shown(argument: Any, numbers: tuple[Any, ...]) -> str:
+    if isinstance(argument, list | tuple):
+        return f"[{', '.join([_shown(item, numbers) for item in argument])}]"
+    if type(argument) is ScalarSlot:  # of the nearest program only the Spec is known
+        return repr(numbers[argument.index]) if numbers else "a number that may change"
+    return "a tensor" if type(argument) is Slot else repr(argument)
 
 
 def _distance(seen: _Seen, now: _Seen) -> tuple[int, int, int]:
