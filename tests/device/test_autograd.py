@@ -233,3 +233,36 @@ def test_a_schedule_costs_one_compile_more_and_memory_is_donated():
         tc.sync()
     assert tc.metrics().programs - before <= 3  # without states, with them, with numbers as inputs (law N6)
     assert "Python numbers changed and are inputs from now on: " in tc.why_recompiled(1)[0]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda parameters: torch.optim.AdamW(parameters, lr=0.01, fused=True),
+        lambda parameters: torch.optim.Adam(parameters, lr=0.01, amsgrad=True, fused=True),
+        lambda parameters: torch.optim.SGD(parameters, lr=0.01, momentum=0.9, nesterov=True, fused=True),
+        lambda parameters: torch.optim.Adagrad(parameters, lr=0.01, fused=True),
+    ],
+    ids=["AdamW", "Adam", "SGD", "Adagrad"],
+)
+def test_fused_optimizers_stay_on_the_device_under_a_schedule(make):
+    here = nn.Linear(4, 3)
+    there = copy.deepcopy(here).to(DEVICE)
+    before = tc.metrics().copy()
+    steps = []
+    for model in (here, there):
+        optimizer = make(model.parameters())
+        steps.append((model, optimizer, torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)))
+    for number in range(6):
+        for model, optimizer, schedule in steps:
+            optimizer.zero_grad()
+            x = torch.full((2, 4), 1.0 + number, device=next(model.parameters()).device)
+            model(x).square().sum().backward()
+            optimizer.step()
+            schedule.step()
+        tc.sync()
+    now = tc.metrics()
+    assert (now.downloads, now.fallbacks) == (before.downloads, before.fallbacks)
+    assert now.programs - before.programs <= 3  # without states, with them, with the rate as an input (law N6)
+    for a, b in zip(here.parameters(), there.parameters(), strict=True):
+        torch.testing.assert_close(b.detach().cpu(), a.detach())

@@ -73,7 +73,7 @@ def _adam(decoupled: bool) -> Any:
             largest = max_exp_avg_sqs[index] if amsgrad else None
             unscaled = step.unscaled(grads[index])
             grad = step.descending(unscaled)
-            rate = ctx.scalar(lr, parameter)
+            rate = ctx.number(lr, parameter)
             decayed = parameter
             if weight_decay and decoupled:
                 decayed = parameter - parameter * (rate * ctx.constant(weight_decay, parameter))
@@ -132,7 +132,7 @@ def _sgd(
             grad = grad + new_buffer * ctx.constant(momentum, grad) if nesterov else new_buffer
             old.append(buffer)
             results.append(new_buffer)
-        results.insert(0, parameter - ctx.scalar(lr, parameter) * grad)
+        results.insert(0, parameter - ctx.number(lr, parameter) * grad)
         for position, result in enumerate(step.kept(old, results)):
             new[position].append(result)
     return tuple(array for group in new for array in group)
@@ -165,7 +165,7 @@ def _adagrad(
             grad = grad + parameter * ctx.constant(weight_decay, parameter)
         one = ctx.constant(1, parameter)
         count = ctx.scalar(state_steps[index].reshape(()), parameter)
-        rate = ctx.scalar(lr, parameter) / (one + (count - one) * ctx.constant(lr_decay, parameter))
+        rate = ctx.number(lr, parameter) / (one + (count - one) * ctx.constant(lr_decay, parameter))
         total = state_sums[index] + grad * grad
         updated = parameter - rate * grad / (lax.sqrt(total) + ctx.constant(eps, parameter))
         old = [parameter, grads[index], state_sums[index]]

@@ -47,10 +47,15 @@ def infer(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], operands: tu
     except Exception as refusal:
         ask_the_cpu(func, args, kwargs, operands)
         raise OnlyOnCpu(str(refusal)) from None
-    leaves = list(result) if isinstance(result, list | tuple) else [result]
+    leaves = _flat(result)
     if not all(leaf is None or isinstance(leaf, torch.Tensor) for leaf in leaves):
         raise SizedByContents("the result is no tensor")
     return [None if leaf is None else Meta.of_tensor(leaf) for leaf in leaves]
+
+
+def _flat(result: Any) -> list[Any]:
+    """What an operation returns, in order; a fused optimizer returns lists."""
+    return [leaf for part in result for leaf in _flat(part)] if isinstance(result, list | tuple) else [result]
 
 
 def ask_the_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], operands: tuple[Meta, ...]) -> None:
