@@ -5,10 +5,10 @@ as they are (law N6). `_foreach_*` operations aren't here: one of them means its
 list element, and capture writes it out (composite.py).
 """
 
-from truecast.ops.table import rows
+from truecast.ops.table import Range, rows
 
 _ADAM = "self grads exp_avgs exp_avg_sqs max_exp_avg_sqs"
-_RATE = {"lr": "any"}
+_RATE: dict[str, Range] = {"lr": "any"}
 
 ROWS = (
     *rows(
