@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional
 
 import truecast as tc
-from tests.device.beside import DEVICE, raised
+from tests.device.beside import DEVICE, beside, raised
 from truecast.capture.device.state import state
 from truecast.errors import UnsupportedError
 
@@ -398,3 +398,34 @@ print(y.tolist())
 def test_use_after_the_runtime_or_a_buffer_was_deleted_ends_no_process():
     ran = subprocess.run([sys.executable, "-c", GONE], capture_output=True, text=True, check=True)
     assert ran.stdout == "[2.0, 2.0, 2.0] [3.0, 3.0, 3.0]\nTrue\nTrue\n[3.0, 3.0, 3.0]\n"
+
+
+PUTS = {
+    "index_put_": lambda x, v: x.index_put_((torch.tensor([0], device=x.device),), v[:1]),
+    "index_put": lambda x, v: torch.index_put(x, (torch.tensor([1], device=x.device),), v[0]),
+    "an index": lambda x, v: x.__setitem__(torch.tensor([0]), v[:1]),
+    "one element": lambda x, v: x.__setitem__((torch.tensor([0]), torch.tensor([1])), v[0, 0]),
+    "a mask": lambda x, v: x.__setitem__(x == 1, v.flatten()),
+}
+
+
+@pytest.mark.parametrize("name", PUTS)
+def test_a_write_of_another_dtype_through_indices_names_where_that_comes_from(name):
+    errors = []
+    for device in ("cpu", DEVICE):
+        x, narrow = (torch.ones(3, 3, device=device, dtype=torch.bfloat16) for _ in range(2))
+        wide = narrow * torch.ones(3, 1, device=device)
+        with pytest.raises(RuntimeError) as found:
+            PUTS[name](x, wide)
+        errors.append(found.value)
+    assert (type(errors[0]), str(errors[0])) == (type(errors[1]), str(errors[1]))
+    place, origin = errors[1].__notes__
+    assert place.startswith("in test_errors.py:")
+    assert origin.startswith("float32 comes from test_errors.py:")
+    if name != "a mask":  # which has been waited for
+        assert origin.endswith("narrow * torch.ones(3, 1, device=device)")
+
+
+def test_one_number_through_a_mask_takes_the_dtype_that_it_is_written_to():
+    for value in (torch.tensor(2.5), torch.tensor([2.5], dtype=torch.float64), torch.tensor(3)):
+        beside(lambda x, v: x.masked_fill(x > 0, 0).index_put_((x > 0,), v), torch.ones(3, 3).bfloat16(), value)

@@ -67,3 +67,28 @@ def test_backward_of_any_output_mask() -> None:
 
 def test_integers() -> None:
     compare_all([forward(n, torch.int64, biased=True) for n in ("1d", "2d groups", "2d patch")])
+
+
+# Eager counts no output channels where there are no input channels.
+NOTHING: dict[str, Window] = {
+    "1d, no input channels": ((1, 0, 4), (2, 0, 2), [1], [0], [1], False, [0], 1),
+    "2d, no input channels": ((1, 0, 4, 4), (2, 0, 2, 2), [1, 2], [0, 1], [1, 1], False, [0, 0], 1),
+    "3d, groups of no channels": ((1, 0, 4, 4, 4), (2, 0, 2, 2, 2), [1] * 3, [0] * 3, [1] * 3, False, [0] * 3, 2),
+    "1d, no batch": ((0, 3, 4), (2, 3, 2), [1], [0], [1], False, [0], 1),
+    "2d patch, no batch": ((0, 3, 4, 4), (2, 3, 2, 2), [2, 2], [0, 0], [1, 1], False, [0, 0], 1),
+    "2d transposed, no batch": ((0, 2, 4, 4), (2, 3, 2, 2), [1, 1], [0, 0], [1, 1], True, [0, 0], 1),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("biased", [False, True])
+def test_of_nothing(dtype: torch.dtype, biased: bool) -> None:
+    calls = []
+    for x_shape, w_shape, *rest in NOTHING.values():
+        x, w = torch.ones(x_shape, dtype=dtype), torch.ones(w_shape, dtype=dtype)
+        bias = torch.ones(w_shape[1 if rest[3] else 0], dtype=dtype)
+        arguments = (x, w, bias if biased else None, *rest)
+        grad = torch.ones_like(torch.ops.aten.convolution(*arguments))
+        backward = (grad, x, w, list(bias.shape), *rest, [True] * 3)
+        calls += [call("aten.convolution.default", *arguments), call("aten.convolution_backward.default", *backward)]
+    compare_all(calls, ulps=0)

@@ -122,6 +122,10 @@ def test_a_dtype_argument_is_where_the_sum_runs() -> None:
         Case("aten.prod.dim_int", (torch.tensor([[True, False], [True, True]]), 1), {"dtype": torch.bool}),
         Case("aten.prod.dim_int", (torch.tensor([[2, 0], [3, 1]]), 0, True), {"dtype": torch.bool}),
         Case("aten.prod.default", (torch.zeros(0, dtype=torch.bool),), {"dtype": torch.bool}),
+        Case("aten.sum.dim_IntList", (torch.tensor([[True, False], [False, False]]), [1]), {"dtype": torch.bool}),
+        Case("aten.sum.dim_IntList", (torch.tensor([[2, -2], [0, 0]]), [1], True), {"dtype": torch.bool}),
+        Case("aten.sum.default", (torch.zeros(0, dtype=torch.bool),), {"dtype": torch.bool}),
+        Case("aten.nansum.default", (torch.tensor([True, True]),), {"dtype": torch.bool}),
         Case("aten.linalg_vector_norm.default", (x, 2, [0]), {"dtype": torch.float32}, 4),
     ]
     check(cases, at_least=6)

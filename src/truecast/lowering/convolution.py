@@ -254,6 +254,8 @@ def _convolution(
     groups: int,
     **_: Any,
 ) -> Array:
+    if 0 in ctx.shape:  # PyTorch counts no channels in a result of none, whatever the weight's are
+        return lax.full(ctx.shape, 0, input.dtype)
     window = _window(weight.shape[2:], stride, padding, dilation, groups)
     y = (
         _spread(ctx, input, weight, window, ctx.shape[2:])
@@ -278,6 +280,12 @@ def _convolution_backward(
     groups: int = 1,
     output_mask: Sequence[bool] = (),
 ) -> tuple[Array | None, ...]:
+    if 0 in grad_output.shape:  # sums of nothing
+        shapes = (input.shape, weight.shape, bias_sizes)
+        return tuple(
+            lax.full(tuple(shape), 0, input.dtype) if wanted and shape is not None else None
+            for wanted, shape in zip(ctx.wanted, shapes, strict=True)
+        )
     window = _window(weight.shape[2:], stride, padding, dilation, groups)
     grad_input = grad_weight = grad_bias = None
     if ctx.wanted[0]:

@@ -50,11 +50,16 @@ def _count(x: Array, axes: tuple[int, ...]) -> int:
 
 @lowers("sum")
 def _sum(ctx: Context, self: Array, dim: Dims = None, keepdim: bool = False) -> Array:
-    return ctx.sum(self, axes_of(self, dim), keepdim)
+    axes = axes_of(self, dim)
+    if self.dtype == bool:  # sum(dtype=torch.bool)
+        return kept(lax.reduce_or(self, axes), axes, keepdim)
+    return ctx.sum(self, axes, keepdim)
 
 
 @lowers("nansum")
 def _nansum(ctx: Context, self: Array, dim: Dims = None, keepdim: bool = False) -> Array:
+    if self.dtype == bool:
+        return _sum(ctx, self, dim, keepdim)
     return ctx.sum(lax.select(is_nan(self), like(self, 0), self), axes_of(self, dim), keepdim)
 
 

@@ -36,22 +36,19 @@ def writing(handler: Handler) -> Handler:
         if isinstance(target, PjrtTensor) and isinstance(values, torch.Tensor):
             if not isinstance(values, PjrtTensor) and values.dim() == 0:
                 values = state.host.upload(values)
-            if isinstance(values, PjrtTensor) and values.dtype is not target.dtype:
-                _refuse_dtype(target, values)
+            accumulates = rest[0] if rest else kwargs.get("accumulate", False)
+            if not accumulates and _fills(indices, values) and torch.can_cast(values.dtype, target.dtype):
+                values = values.to(target.dtype)
         indices = _indices(target, indices, values.numel() != 1)
         return handler(func, (target, indices, values, *rest), kwargs)
 
     return handle
 
 
-def _refuse_dtype(target: torch.Tensor, values: torch.Tensor) -> None:
-    from truecast import dtypes
-
-    source, destination = (dtypes.scalar_name(dtypes.of(t.dtype)) for t in (values, target))
-    raise RuntimeError(
-        f"Index put requires the source and destination dtypes match, got {destination} for the destination and "
-        f"{source} for the source."
-    )
+def _fills(indices: Any, values: torch.Tensor) -> bool:
+    """Whether PyTorch takes this for masked_fill, which converts the number: for all else the dtypes must agree."""
+    given = [index for index in indices if index is not None]
+    return values.numel() == 1 and len(given) == 1 and given[0].dtype is torch.bool
 
 
 def _indices(indexed: Any, indices: Any, masks: bool) -> list[Any]:
