@@ -13,8 +13,8 @@ REASONS: dict[str, str] = {
     "bfloat16; eager's are 1.3 to 3 times smaller in this sample",
     "nn.functional.linear_cross_entropy.chunked_none bfloat16": "PyTorch's own function accumulates in float32 on the "
     "CPU and in bfloat16 on every other device, unless acc_policy says otherwise",
-    "optim.LBFGS float32": "with a rate of 0.001 it divides differences that are all rounding: eager's own result moves "
-    "by up to 0.56 when its start is rounded otherwise by half a unit in the last place",
+    "optim.LBFGS float32": "with a rate of 0.001 it divides differences that are all rounding: eager's own result "
+    "moves by up to 0.56 when its start is rounded otherwise by half a unit in the last place",
     "grid_sampler_3d gradient": "float32 sums of 88 products that cancel, in another order: 1 element of 3,400 is out "
     "of bounds; the root mean square error against float64 is eager's (8.36e-6, eager 8.38e-6)",
 }
