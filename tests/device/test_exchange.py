@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -232,3 +233,33 @@ def test_why_recompiled_names_what_differs():
     assert "aten.cos.default(float32[37])" in tc.why_recompiled(1)[0]
     run(38, True)
     assert "where the nearest program has aten.sin.default(float32[37])" in tc.why_recompiled(1)[0]
+
+
+def test_generators_of_the_device():
+    made = torch.Generator(device="pjrt").manual_seed(3)
+    plain = torch.Generator().manual_seed(3)
+    assert isinstance(made, torch.Generator) and isinstance(plain, torch.Generator)
+    assert isinstance(torch.default_generator, torch.Generator) and not isinstance(3, torch.Generator)
+    assert made.device == DEVICE and plain.device.type == "cpu" and made.initial_seed() == 3
+    assert type(plain) is type(torch.default_generator)
+    state = made.get_state()
+    first = torch.randn(8, device=DEVICE, generator=made)
+    assert torch.equal(first, torch.randn(8, device=DEVICE, generator=plain))
+    made.set_state(state)
+    copies = [copy.deepcopy(made), pickle.loads(pickle.dumps(made)), made.clone_state()]
+    for generator in (made, *copies):
+        assert generator.device == DEVICE
+        assert torch.equal(first, torch.randn(8, device=DEVICE, generator=generator))
+    x = torch.empty(8, device=DEVICE).normal_(generator=made.manual_seed(3))
+    assert torch.equal(x.cpu(), torch.empty(8, device=DEVICE).normal_(generator=plain.manual_seed(3)).cpu())
+    assert torch.randperm(5, device=DEVICE, generator=made).sort().values.tolist() == [0, 1, 2, 3, 4]
+
+    class Named(torch.Generator):
+        pass
+
+    assert isinstance(Named(), Named) and not isinstance(plain, Named)
+    assert torch.Generator("cpu").device.type == "cpu"
+    with pytest.raises(RuntimeError):
+        torch.Generator("nowhere")
+    compiled = torch.compile(lambda x: x + 1, backend="eager")
+    assert compiled(torch.zeros(2, device=DEVICE)).tolist() == [1, 1]

@@ -234,7 +234,7 @@ class Tape(torch_seam.TorchDispatchMode):
             return self.memory.known_dtype(argument)
         if kind in _TOKENS:
             return Token(str(argument))
-        if kind is torch.Generator:
+        if issubclass(kind, torch.Generator):
             return Token("torch.Generator")
         if kind is torch.UntypedStorage:  # set_ gives a tensor other memory: a copied module's
             return Token("torch.UntypedStorage")

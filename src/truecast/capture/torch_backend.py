@@ -47,6 +47,32 @@ def storages_by(make: Callable[..., Any], device_type: str) -> None:
     torch.UntypedStorage.__new__ = new
 
 
+PlainGenerator: Any = torch._C.Generator  # torch.Generator, until generators_by
+
+
+def generators_by(make: Callable[[], Any], device_type: str) -> None:
+    """torch.Generator(d) is `make()` for devices of this type, from now on: PyTorch would ask a hook that only C++ can
+    give it. The name stands for a class that has all generators as instances."""
+
+    kind: Any = type(PlainGenerator)
+
+    class Named(kind):
+        def __instancecheck__(cls, value: Any) -> bool:
+            return isinstance(value, PlainGenerator) if cls is Generator else super().__instancecheck__(value)
+
+        def __subclasscheck__(cls, other: type) -> bool:
+            return issubclass(other, PlainGenerator) if cls is Generator else super().__subclasscheck__(other)
+
+    class Generator(PlainGenerator, metaclass=Named):
+        def __new__(cls, device: Any = "cpu") -> Any:
+            if cls is not Generator:
+                return PlainGenerator.__new__(cls, device)
+            return make() if torch.device(device).type == device_type else PlainGenerator(device)
+
+    Generator.__module__, Generator.__doc__ = PlainGenerator.__module__, PlainGenerator.__doc__
+    torch.Generator = Generator
+
+
 def remember_constructors() -> None:
     """torch.set_default_device knows constructors by identity: it is to know PyTorch's own, not what wraps them."""
     from torch.utils._device import _device_constructors

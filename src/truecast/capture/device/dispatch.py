@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from truecast.capture import aliasing, torch_seam
+from truecast.capture import aliasing, torch_backend, torch_seam
 from truecast.capture.aliasing import Alias
 from truecast.capture.device.contents import checks_of
 from truecast.capture.device.contracts import broken_contract
@@ -151,7 +151,7 @@ def _take(argument: Any, liftable: bool, key: list[Any], operands: list[Lazy], n
             _take(item, liftable, key, operands, numbers)
     elif isinstance(argument, torch.Tensor):
         _take(brought(argument), False, key, operands, numbers)
-    elif kind is torch.Generator:
+    elif kind is torch_backend.PlainGenerator:
         key.append(kind)
     elif kind is float:  # 0.0 and -0.0 are equal keys of different meaning
         key.append((kind, argument.hex()))
@@ -207,7 +207,7 @@ def brought(tensor: torch.Tensor) -> PjrtTensor:
 
 def _draw(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:
     """Two random words of 32 bits from the call's CPU generator, torch's default one if it has none (law N8)."""
-    generator = next((a for a in (*args, *kwargs.values()) if type(a) is torch.Generator), None)
+    generator = next((a for a in (*args, *kwargs.values()) if type(a) is torch_backend.PlainGenerator), None)
     with torch_seam.below_modes():
         drawn = torch.empty(2, dtype=torch.int64, device="cpu").random_(0, 1 << 32, generator=generator)
         words: list[int] = drawn.tolist()

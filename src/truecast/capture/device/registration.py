@@ -20,6 +20,7 @@ from truecast.capture.device import autocast, composites, convolution, handlers,
 from truecast.capture.device.between import refuse_index
 from truecast.capture.device.checks import Guards
 from truecast.capture.device.dispatch import emit_spec, fresh
+from truecast.capture.device.generator import PjrtGenerator
 from truecast.capture.device.held import refuse_unheld
 from truecast.capture.device.host import Host
 from truecast.capture.device.positions import DeviceTracker
@@ -99,6 +100,7 @@ def register(executor: Executor, autocast_names: Iterable[str], autocast_list: a
     torch_backend.register_kernels({"_copy_from": _copy_from})
     torch_backend.register_kernels({"_pin_memory": _pin_memory}, "CPU")
     torch_backend.storages_by(storage.make, NAME)
+    torch_backend.generators_by(PjrtGenerator, NAME)
     torch_backend.register_kernels(convolution.kernels() | composites.kernels(), "AutogradPrivateUse1")
     for key in ("PrivateUse1", "AutogradPrivateUse1"):
         torch_backend.register_kernels(handlers.out_kernels(), key)
