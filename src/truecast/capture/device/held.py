@@ -7,8 +7,20 @@ from typing import Any
 import torch
 
 from truecast import dtypes
-from truecast.capture.device.values import known
+from truecast.dtypes import DType
 from truecast.errors import UnsupportedError
+
+
+def known(dtype: torch.dtype) -> DType:
+    """The DType of a torch.dtype. Raises UnsupportedError for one that truecast doesn't know."""
+    try:
+        return dtypes.of(dtype)
+    except KeyError:
+        raise UnsupportedError(
+            f"{dtype} on the pjrt device",
+            why="truecast knows PyTorch's numbers, not quantized ones, bit fields or scales without a mantissa",
+            help="keep such tensors on the CPU, or convert them there to a floating or integer dtype",
+        ) from None
 
 
 def refuse_unheld(dtype: torch.dtype, what: str, where: Any) -> None:

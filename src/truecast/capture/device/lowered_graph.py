@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from truecast import dtypes
-from truecast.capture.device.values import Lazy, Meta, Record, ScalarSlot, Slot, Spec, known
+from truecast.capture.device.held import known
+from truecast.capture.device.values import Lazy, Meta, Record, ScalarSlot, Slot, Spec
 from truecast.graph import Graph, Input, Node, Output, Token, Value
 
 

@@ -10,10 +10,8 @@ from typing import Any, ClassVar
 
 import torch
 
-from truecast import dtypes
+from truecast.capture.device.held import known
 from truecast.capture.position import Position
-from truecast.dtypes import DType
-from truecast.errors import UnsupportedError
 
 Layout = tuple[tuple[int, ...], int]  # strides and storage offset, in elements
 
@@ -62,18 +60,6 @@ class Meta:
 
     def __repr__(self) -> str:
         return f"{str(self.dtype).removeprefix('torch.')}[{','.join(map(str, self.shape))}]"
-
-
-def known(dtype: torch.dtype) -> DType:
-    """The DType of a torch.dtype. Raises UnsupportedError for one that truecast doesn't know."""
-    try:
-        return dtypes.of(dtype)
-    except KeyError:
-        raise UnsupportedError(
-            f"{dtype} on the pjrt device",
-            why="truecast knows PyTorch's numbers, not quantized ones, bit fields or scales without a mantissa",
-            help="keep such tensors on the CPU, or convert them there to a floating or integer dtype",
-        ) from None
 
 
 def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
